@@ -107,6 +107,8 @@ class StepRequest:
     """Most new tokens a sample, over all its steps; at least 1."""
     steps: int | None = 1
     """Steps a sample; None runs on until the solution ends or `max_tokens` is reached."""
+    greedy: bool = False
+    """Take the most likely token each time, whatever the policy's temperature; seeds are then without effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,12 +389,18 @@ class Answer:
 class Search(Protocol):
     """A search over one problem as a state machine. It never calls a model and holds no clock."""
 
+    @property
+    def seconds(self) -> float | None:
+        """Wall-clock seconds that the driver may give it; None is no limit."""
+        ...
+
     def ask(self) -> list[Ask]:
         """Return the requests wanted now; empty while it waits or when it is done."""
         ...
 
     def tell(self, ticket: int, result: Proposal | Sequence[Evaluation]) -> None:
-        """Apply one result. The driver calls this in the order in which tickets were asked."""
+        """Apply one result. The driver calls this in the order in which tickets were asked, except that an evaluation
+        follows at once on the result that it was asked for."""
         ...
 
     def fail(self, error: "TreewiseError") -> None:

@@ -1,0 +1,41 @@
+"""From the options' words to a policy and an evaluator. Heavy libraries are loaded only by the branch that needs them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from treewise.app.config import ModelOptions
+from treewise.search.types import Evaluator, ModelNotFound, Policy, Task
+
+
+def build_policy(options: ModelOptions, task: Task) -> Policy:
+    """Return a started policy; the caller closes it. Raises ModelNotFound and PolicyError."""
+    kind = options.policy
+    if kind == "auto":
+        kind = "vllm" if find_spec("vllm") is not None else "transformers"
+    if kind == "scripted":
+        from treewise.policy.countdown_script import countdown_policy
+
+        return countdown_policy(grammar=task.grammar, context_length=options.context)
+    from treewise.policy.reasoner import embedded_model, find_model
+
+    model = embedded_model() if options.model is None else find_model(options.model)
+    if kind == "transformers":
+        from treewise.policy.transformers_policy import TransformersPolicy
+
+        return TransformersPolicy(model, grammar=task.grammar, temperature=options.temperature, top_p=options.top_p)
+    if find_spec("vllm") is None:
+        raise ModelNotFound(
+            "policy 'vllm' needs vLLM, which is not installed",
+            "install treewise[cpu] or treewise[vllm], or use --policy transformers",
+        )
+    from treewise.policy.vllm_policy import VLLMPolicy
+
+    return VLLMPolicy(model, grammar=task.grammar, temperature=options.temperature, top_p=options.top_p)
+
+
+def build_evaluator(options: ModelOptions, task: Task) -> Evaluator:
+    """Return the evaluator that the options name."""
+    from treewise.value.evaluators import JudgementEvaluator
+
+    return JudgementEvaluator(task)

@@ -1,0 +1,229 @@
+"""Many searches, one policy, one evaluator.
+
+The driver keeps the policy's batch full with the requests of all running searches, values what is new in one batch, and
+tells each search its results in the order in which it asked, so that the same model outputs give the same tree whatever
+order they come back in. A search that fails ends with its reason; the others go on. It knows no method and no task.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from treewise.search.checked import evaluate_checked
+from treewise.search.types import (
+    Evaluation,
+    EvaluationAsk,
+    Evaluator,
+    InputError,
+    Policy,
+    PolicyError,
+    Proposal,
+    Search,
+    SearchEnd,
+    TreewiseError,
+)
+
+
+class Progress(NamedTuple):
+    """Where a run stands."""
+
+    ended: int
+    """Searches that have ended."""
+    running: int
+    """Searches under way."""
+    policy_tokens: int
+    """Tokens generated so far by all of them."""
+    simulations: int
+    """Simulations completed so far by all of them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    search: Search
+    started: float
+    seconds: float | None
+    queue: deque[int] = field(default_factory=deque)
+    """Tickets in the order of asking; evaluations go to the front."""
+    results: dict[int, Proposal | Sequence[Evaluation]] = field(default_factory=dict)
+    remote: dict[int, int] = field(default_factory=dict)
+    """Ticket to the number the policy knows it by, while it is there."""
+
+
+class Driver:
+    """Carries requests between searches and models."""
+
+    def __init__(self, policy: Policy, evaluator: Evaluator, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._policy = policy
+        self._evaluator = evaluator
+        self._clock = clock
+        self._sent = 0
+        self._owners: dict[int, tuple[_Running, int]] = {}
+        """Policy's number to the search and its ticket."""
+        self._to_value: list[tuple[_Running, EvaluationAsk]] = []
+        self._running: list[_Running] = []
+        self._ended: deque[Search] = deque()
+        self._totals = [0, 0, 0]
+        """Searches, policy tokens and simulations of what has ended."""
+
+    def run(
+        self, searches: Iterable[Search], *, concurrency: int = 64, on_progress: Callable[[Progress], None] | None = None
+    ) -> Iterator[Search]:
+        """Yield each search as it ends. New ones are taken from `searches` only when there is room for them.
+
+        When the caller stops iterating, what is under way is cancelled and its requests are withdrawn.
+        """
+        if concurrency < 1:
+            raise InputError(f"concurrency is {concurrency}", "give at least 1")
+        waiting = iter(searches)
+        more = True
+        try:
+            while True:
+                while more and len(self._running) < concurrency:
+                    search = next(waiting, None)
+                    if search is None:
+                        more = False
+                        break
+                    self._start(search)
+                self._value()
+                if on_progress is not None:
+                    on_progress(self.progress())
+                while self._ended:
+                    yield self._ended.popleft()
+                if not self._running:
+                    if more:
+                        continue
+                    return
+                self._collect()
+        finally:
+            for running in list(self._running):
+                running.search.stop(SearchEnd.CANCELLED)
+                self._retire(running)
+
+    def progress(self) -> Progress:
+        """Return where the run stands."""
+        bills = [r.search.bill for r in self._running]
+        ended, tokens, simulations = self._totals
+        return Progress(
+            ended,
+            len(self._running),
+            tokens + sum(b.policy_tokens for b in bills),
+            simulations + sum(b.simulations for b in bills),
+        )
+
+    def _start(self, search: Search) -> None:
+        running = _Running(search, self._clock(), search.seconds)
+        self._running.append(running)
+        self._pump(running)
+
+    def _pump(self, running: _Running) -> None:
+        """Tell what can be told, send what is asked for, until the search waits or is done."""
+        while True:
+            if not running.search.done:
+                self._send(running)
+            if running.search.done:
+                self._retire(running)
+                return
+            if not running.queue:
+                running.search.fail(TreewiseError("a search asked for nothing and is not done", "this is a fault of the method"))
+                continue
+            if running.queue[0] not in running.results:
+                return
+            ticket = running.queue.popleft()
+            running.search.tell(ticket, running.results.pop(ticket))
+
+    def _send(self, running: _Running) -> None:
+        front: list[int] = []
+        for ask in running.search.ask():
+            if isinstance(ask, EvaluationAsk):
+                front.append(ask.ticket)
+                self._to_value.append((running, ask))
+                continue
+            running.queue.append(ask.ticket)
+            number = self._sent
+            self._sent += 1
+            try:
+                self._policy.propose(number, ask.request)
+            except TreewiseError as error:
+                running.results[ask.ticket] = Proposal(ask.ticket, error=error)
+                continue
+            running.remote[ask.ticket] = number
+            self._owners[number] = (running, ask.ticket)
+        running.queue.extendleft(reversed(front))
+
+    def _collect(self) -> None:
+        """Wait for the policy and hand out what came back."""
+        try:
+            proposals = self._policy.collect(wait=True)
+        except PolicyError as error:
+            for running in list(self._running):
+                running.search.fail(error)
+                self._retire(running)
+            return
+        touched: dict[int, _Running] = {}
+        for proposal in proposals:
+            owner = self._owners.pop(proposal.ticket, None)
+            if owner is None:
+                continue
+            running, ticket = owner
+            running.remote.pop(ticket, None)
+            running.results[ticket] = proposal
+            touched[id(running)] = running
+        for running in touched.values():
+            self._pump(running)
+        now = self._clock()
+        for running in [r for r in self._running if r.seconds is not None and now - r.started >= r.seconds]:
+            running.search.stop(SearchEnd.BUDGET)
+            self._retire(running)
+
+    def _value(self) -> None:
+        """Value everything asked for, in one batch, until no search asks for values."""
+        while self._to_value:
+            asks, self._to_value = self._to_value, []
+            asks = [(running, ask) for running, ask in asks if not running.search.done]
+            try:
+                results = self._evaluations(asks)
+            except TreewiseError as error:
+                if len({id(running) for running, _ in asks}) == 1:
+                    asks[0][0].search.fail(error)
+                    self._retire(asks[0][0])
+                    continue
+                results = {}
+                for running, ask in asks:
+                    try:
+                        results.update(self._evaluations([(running, ask)]))
+                    except TreewiseError as own:
+                        running.search.fail(own)
+                        self._retire(running)
+            for running, ask in asks:
+                if not running.search.done:
+                    running.results[ask.ticket] = results[id(running), ask.ticket]
+            for running in {id(running): running for running, _ in asks}.values():
+                if not running.search.done:
+                    self._pump(running)
+
+    def _evaluations(self, asks: Sequence[tuple[_Running, EvaluationAsk]]) -> dict[tuple[int, int], list[Evaluation]]:
+        values = evaluate_checked(self._evaluator, [path for _, ask in asks for path in ask.paths])
+        results, start = {}, 0
+        for running, ask in asks:
+            results[id(running), ask.ticket] = values[start : start + len(ask.paths)]
+            start += len(ask.paths)
+        return results
+
+    def _retire(self, running: _Running) -> None:
+        """Take a search out; withdraw what it still has under way."""
+        if running not in self._running:
+            return
+        self._running.remove(running)
+        for number in running.remote.values():
+            self._owners.pop(number, None)
+            self._policy.cancel(number)
+        bill = running.search.bill
+        bill.seconds = self._clock() - running.started
+        self._totals[0] += 1
+        self._totals[1] += bill.policy_tokens
+        self._totals[2] += bill.simulations
+        self._ended.append(running.search)

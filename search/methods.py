@@ -1,0 +1,34 @@
+"""From a method's name to a started search. Adding a method: one file with a `TreeSearch`, one line here."""
+
+from __future__ import annotations
+
+from treewise.search.budget import Budget
+from treewise.search.mcts import MCTSSearch
+from treewise.search.sampling import SamplingSearch
+from treewise.search.settings import MethodName, SearchSettings
+from treewise.search.tree_search import TreeSearch
+from treewise.search.types import Ids, Problem, Task
+
+METHODS: dict[MethodName, type[TreeSearch]] = {
+    "mcts": MCTSSearch,
+    "greedy": SamplingSearch,
+    "best-of-n": SamplingSearch,
+    "majority": SamplingSearch,
+}
+
+
+def start_search(
+    problem: Problem,
+    prompt_ids: Ids,
+    *,
+    task: Task,
+    settings: SearchSettings,
+    budget: Budget,
+    seed: int,
+    context_length: int,
+) -> TreeSearch:
+    """Return a search that has asked nothing yet. Raises ContextOverflow or InputError when it cannot be run."""
+    method = METHODS[settings.method]
+    return method(
+        problem, prompt_ids, task=task, settings=settings, budget=budget, seed=seed, context_length=context_length
+    )

@@ -1,0 +1,114 @@
+"""What decides a search: one frozen record, read by every method, stored with every trace.
+
+This file knows no task and no model. A field that a method does not use is listed in `UNUSED`, so that setting it there is
+an error and not a silent no-op.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from treewise.search.rules import Rule
+from treewise.search.types import InputError
+
+MethodName = Literal["mcts", "greedy", "best-of-n", "majority"]
+RuleName = Literal["puct", "alphazero", "uct", "gumbel"]
+ChoiceName = Literal["value", "visits", "majority", "weighted-majority"]
+AggregationName = Literal["last", "min", "product"]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Options of a search."""
+
+    method: MethodName = "mcts"
+    """Search method."""
+    width: int = 2
+    """mcts: children asked for when a node is first expanded; at least 1."""
+    lanes: int = 4
+    """mcts: simulations under way at once in one tree; fewer when little budget remains. 1 is exactly sequential."""
+    run_to: Literal["finish", "leaf"] = "finish"
+    """mcts: a simulation goes on until its path ends ("finish"), or ends with one expansion ("leaf")."""
+    rule: RuleName = "puct"
+    """mcts: how a child is chosen."""
+    exploration: float = 1.0
+    """mcts: weight of the exploration term (c of PUCT and UCT, pb_c_init of AlphaZero); at least 0."""
+    first_play: Literal["absolute", "parent", "reduction"] = "parent"
+    """mcts: value of a child that has neither visits nor an evaluation."""
+    first_play_value: float = 0.0
+    """mcts: that value for "absolute"; the reduction for "reduction"."""
+    value_range: Literal["fixed", "siblings", "none"] = "none"
+    """mcts: rescaling of values before they meet the exploration term."""
+    own_weight: float = 1.0
+    """mcts: how many visits a node's own evaluation counts for; at least 0."""
+    backup: Literal["mean", "max"] = "mean"
+    """mcts: selection uses the mean of the visits or the best value below."""
+    in_flight: Literal["wu", "virtual_loss"] = "wu"
+    """mcts: how unfinished simulations count in selection."""
+    widening_k: float = 0.0
+    """mcts: a node may have widening_k * visits**widening_alpha children; 0 keeps `width`."""
+    widening_alpha: float = 0.5
+    """mcts: exponent of widening, in [0, 1]."""
+    considered: int = 16
+    """mcts, rule gumbel: most root actions considered."""
+    merge: Literal["ids", "text", "none"] = "text"
+    """Identical sibling steps become one child: same ids, same text up to white space, or never."""
+    samples: int = 16
+    """best-of-n, majority: solutions sampled."""
+    choose: ChoiceName = "value"
+    """How the answer is chosen among finished paths."""
+    aggregate: AggregationName = "last"
+    """How the values of a path's steps become the path's value: the last, the least, the product."""
+    max_steps: int | None = None
+    """Most steps a path; None takes the task's default."""
+    step_tokens: int | None = None
+    """Most tokens a step; None takes the task's default."""
+    stop_when_proven: bool = True
+    """End as soon as the task itself shows an answer to be right."""
+    prune: bool = True
+    """mcts with choose "visits": end when the rest of the budget cannot change the answer."""
+
+    def __post_init__(self) -> None:
+        for name, low in (("width", 1), ("lanes", 1), ("samples", 1), ("considered", 1)):
+            _at_least(name, getattr(self, name), low)
+        for name in ("max_steps", "step_tokens"):
+            value = getattr(self, name)
+            if value is not None:
+                _at_least(name, value, 1)
+        if self.method != "mcts":
+            changed = [f.name for f in fields(self) if f.name in MCTS_ONLY and getattr(self, f.name) != f.default]
+            if changed:
+                raise InputError(f"{', '.join(changed)} has no effect on method {self.method!r}", "leave it out, or use method mcts")
+        if self.method in ("greedy", "mcts") and self.samples != 16:
+            raise InputError(f"samples has no effect on method {self.method!r}", "leave it out, or use best-of-n or majority")
+        if self.method == "mcts":
+            self.build_rule()
+
+    def build_rule(self, *, tie_seed: int = 0) -> Rule:
+        """Return the selection rule. Raises InputError when a number is out of its range."""
+        return Rule(
+            name=self.rule,
+            exploration=self.exploration,
+            first_play=self.first_play,
+            first_play_value=self.first_play_value,
+            value_range=self.value_range,
+            own_weight=self.own_weight,
+            backup=self.backup,
+            in_flight=self.in_flight,
+            widening_k=self.widening_k,
+            widening_alpha=self.widening_alpha,
+            tie_seed=tie_seed,
+        )
+
+
+MCTS_ONLY = frozenset(
+    "width lanes run_to rule exploration first_play first_play_value value_range own_weight backup in_flight widening_k "
+    "widening_alpha considered prune".split()
+)
+"""Fields that only method mcts reads."""
+
+
+def _at_least(name: str, value: int, low: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise InputError(f"{name} is {value!r}", f"give a whole number of at least {low}")

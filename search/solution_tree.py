@@ -1,0 +1,163 @@
+"""A tree of partial solutions: structure, tokens, and what the task says of each node.
+
+All search methods grow one of these, so that answers and traces are made the same way for each. It knows the task, no
+model, no budget and no selection rule. Nothing that was generated is thrown away: a step becomes a node, or counts as
+another copy of an identical sibling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from treewise.search.tokens import TokenStore
+from treewise.search.tree import ROOT, Tree
+from treewise.search.types import Finish, Ids, InputError, Judgement, Path, Problem, Standing, Step, Task
+
+Merge = Literal["ids", "text", "none"]
+
+
+@dataclass(slots=True)
+class Growth:
+    """What one proposal added below one node."""
+
+    new: list[int] = field(default_factory=list)
+    """New nodes, parents before children."""
+    tips: list[int] = field(default_factory=list)
+    """The last node of each sample, new or known, in sample order."""
+    first: list[int] = field(default_factory=list)
+    """The first node of each sample, new or known."""
+    tokens: int = 0
+    """Tokens generated, kept or not."""
+    steps: int = 0
+    """Steps generated."""
+    duplicates: int = 0
+    """Steps merged into an identical sibling."""
+    dropped: int = 0
+    """Samples with no token, or given up by the backend."""
+    cut: int = 0
+    """New nodes that ended a path for want of room."""
+
+
+class SolutionTree:
+    """Structure, tokens and judgements of one search."""
+
+    def __init__(self, problem: Problem, prompt_ids: Ids, *, task: Task, max_steps: int, merge: Merge) -> None:
+        if not prompt_ids:
+            raise InputError(f"problem {problem.id!r} has an empty prompt", "give it some text")
+        self.problem = problem
+        self.task = task
+        self.max_steps = max_steps
+        self.tree = Tree()
+        self.tokens = TokenStore()
+        self.tokens.append(prompt_ids, (float("nan"),) * len(prompt_ids), "", "")
+        self.standings = [Standing.OPEN]
+        self.judgements: dict[int, Judgement] = {}
+        """Of every node that is FINISHED or DEAD."""
+        self.finished: list[int] = []
+        """FINISHED nodes in order of creation."""
+        self._merge: Merge = merge
+        self._known: dict[tuple[int, object, Finish], int] = {}
+        self._prompt_length = len(prompt_ids)
+        self._last_path = (ROOT, Path(problem, prompt_ids, (), len(prompt_ids), (), Finish.SEPARATOR))
+
+    def path(self, node: int) -> Path:
+        """Return the partial solution that ends in `node`."""
+        if self._last_path[0] == node:
+            return self._last_path[1]
+        nodes = self.tree.path(node).tolist()
+        ids: list[int] = list(self.tokens.ids(ROOT))
+        ends, texts = [], []
+        for step in nodes[1:]:
+            ids.extend(self.tokens.ids(step))
+            ends.append(len(ids))
+            texts.append(self.tokens.text(step))
+        finish = Finish(self.tokens.finish(node)) if node != ROOT else Finish.SEPARATOR
+        path = Path(self.problem, tuple(ids), tuple(ends), self._prompt_length, tuple(texts), finish)
+        self._last_path = (node, path)
+        return path
+
+    def grow(self, node: int, samples: Sequence[Sequence[Step]]) -> Growth:
+        """Add the samples of one proposal below `node` and judge what is new."""
+        growth = Growth()
+        kept: list[Sequence[Step]] = []
+        for sample in samples:
+            growth.tokens += sum(len(step.ids) for step in sample)
+            growth.steps += len(sample)
+            if not sample or any(step.finish is Finish.ERROR or not step.ids for step in sample):
+                growth.dropped += 1
+            else:
+                kept.append(sample)
+        if not kept:
+            return growth
+        parent = self.path(node)
+        growth.first = self._place(node, parent, [sample[0] for sample in kept], growth)
+        for tip, sample in zip(growth.first, kept, strict=True):
+            for step in sample[1:]:
+                if self.standings[tip] is not Standing.OPEN:
+                    break
+                (tip,) = self._place(tip, self.path(tip), [step], growth)
+            growth.tips.append(tip)
+        return growth
+
+    def end(self, node: int, judgement: Judgement) -> None:
+        """Record that nothing follows `node`: FINISHED or DEAD."""
+        self.standings[node] = judgement.standing
+        self.judgements[node] = judgement
+        if judgement.standing is Standing.FINISHED:
+            self.finished.append(node)
+
+    def _place(self, node: int, parent: Path, steps: Sequence[Step], growth: Growth) -> list[int]:
+        """Return the child of `node` for each step; new children are appended, copies counted."""
+        weights: dict[tuple[int, object, Finish], int] = {}
+        fresh: list[Step] = []
+        keys = []
+        for index, step in enumerate(steps):
+            key = self._key(node, step, index)
+            keys.append(key)
+            if key in self._known:
+                self.tree.add_multiplicity(self._known[key], 1.0)
+                growth.duplicates += 1
+            elif key in weights:
+                weights[key] += 1
+                growth.duplicates += 1
+            else:
+                weights[key] = 1
+                fresh.append(step)
+        if fresh:
+            counts = np.fromiter(weights.values(), dtype=np.int64, count=len(weights))
+            first = self.tree.add_children(node, counts.astype(np.float64), multiplicity=counts)
+            for offset, (key, step) in enumerate(zip(weights, fresh, strict=True)):
+                child = first + offset
+                self.tokens.append(step.ids, step.logprobs, step.text, step.finish.value)
+                self.standings.append(Standing.OPEN)
+                self._known[key] = child
+                growth.new.append(child)
+                self._judge(child, parent, step, growth)
+        return [self._known[key] for key in keys]
+
+    def _key(self, node: int, step: Step, index: int) -> tuple[int, object, Finish]:
+        if self._merge == "none":
+            return (node, (len(self.standings), index), step.finish)
+        return (node, " ".join(step.text.split()) if self._merge == "text" else step.ids, step.finish)
+
+    def _judge(self, child: int, parent: Path, step: Step, growth: Growth) -> None:
+        ids = parent.ids + step.ids
+        path = Path(
+            self.problem, ids, (*parent.ends, len(ids)), self._prompt_length, (*parent.texts, step.text), step.finish
+        )
+        self._last_path = (child, path)
+        judgement = self.task.judge(path)
+        if judgement.standing is Standing.OPEN:
+            if step.finish is Finish.END:
+                judgement = Judgement(Standing.DEAD, reason="the text ended without an answer")
+            elif len(path.ends) >= self.max_steps:
+                judgement = Judgement(Standing.DEAD, reason=f"no answer within {self.max_steps} steps")
+                growth.cut += 1
+        elif judgement.standing is Standing.DEAD and step.finish is Finish.LENGTH:
+            growth.cut += 1
+        if judgement.standing is not Standing.OPEN:
+            self.end(child, judgement)
