@@ -4,8 +4,8 @@ SHELL := /bin/sh
 
 # The first Python that is new enough and not too new; name another with PYTHON=...
 SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
-PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python,\
-	$(shell $(name) -c '$(SUITABLE)' >/dev/null 2>&1 && echo $(name))))
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
+	if $$name -c '$(SUITABLE)' >/dev/null 2>&1; then echo $$name; break; fi; done)
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := pyproject.toml requirements/cpu.txt requirements/dev.txt requirements/gpu.txt requirements/install.py

@@ -17,7 +17,7 @@ import tyro
 from treewise.search.budget import Budget
 from treewise.search.settings import SearchSettings
 from treewise.search.types import InputError, Scalar
-from treewise.value.countdown import Split
+from treewise.value.countdown import FEWEST, MOST, Split
 
 TaskName: TypeAlias = Literal["countdown", "math"]
 PolicyName: TypeAlias = Literal["auto", "vllm", "transformers", "scripted"]
@@ -38,7 +38,7 @@ class SourceOptions:
     generate: int | None = None
     """countdown: make so many problems."""
     numbers: int = 4
-    """countdown, with generate: numbers a problem, 3 to 6."""
+    """countdown, with generate: numbers a problem, 2 to 10; the embedded model knows 3 to 6."""
     split: Split = "test"
     """countdown, with generate: the split that the problems belong to."""
     strict: bool = False
@@ -47,8 +47,8 @@ class SourceOptions:
     def __post_init__(self) -> None:
         if self.generate is not None:
             _at_least("generate", self.generate, 1)
-        if not 3 <= self.numbers <= 6:
-            raise InputError(f"numbers is {self.numbers}", "give 3 to 6 numbers a problem")
+        if not FEWEST <= self.numbers <= MOST:
+            raise InputError(f"numbers is {self.numbers}", f"give {FEWEST} to {MOST} numbers a problem")
 
     def given(self) -> list[str]:
         """Names of the sources that are set."""

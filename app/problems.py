@@ -64,7 +64,7 @@ def _from_text(text: str, task: Task) -> Item:
 
 
 def _generated(source: SourceOptions, *, count: int, seed: int) -> list[Item]:
-    from treewise.value.countdown import generate
+    from treewise.value.countdown_problems import generate
 
     problems = generate(count, numbers=source.numbers, split=source.split, seed=seed)
     return [Item(problem, None, "generated") for problem in problems]
@@ -100,4 +100,6 @@ def _own_id(row: Row) -> str | None:
     if isinstance(row.content, InputError):
         return None
     own = row.content.get("id")
+    if isinstance(own, int) and not isinstance(own, bool):
+        return str(own)
     return own if isinstance(own, str) and own.strip() else None

@@ -91,21 +91,31 @@ def run_step(pip: Pip, arguments: Sequence[str], what: str) -> None:
     """Install, or raise SetupError naming the step."""
     print(f"--- {what}", flush=True)
     if not pip(arguments):
-        raise SetupError(f"installing {what} failed (pip's message is above). What is installed stays; call make again to go on")
+        raise SetupError(f"installing {what} failed (pip's message is above). What is installed stays: call make again to go on")
 
 
 def set_up(stamp: Path) -> None:
     """Install everything into the folder of `stamp`, then write `stamp`. Raises SetupError."""
     check_python(sys.version_info[:2])
     if sys.platform != "linux":
-        raise SetupError(f"vLLM has no builds for {sys.platform}. Use Linux, or `pip install .` for the transformers policy alone")
+        raise SetupError(f"vLLM has no builds for {sys.platform}. Use Linux, or `pip install .` for the transformers policy")
     print(f"Setting up {stamp.parent}: about 3.5 GB (more with a GPU) and a few minutes, once.", flush=True)
     python = make_environment(stamp.parent)
     for old in stamp.parent.glob(f"{STAMP_PREFIX}*"):
         old.unlink()
 
     def pip(arguments: Sequence[str]) -> bool:
-        command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--progress-bar", "off", *arguments]
+        command = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "--quiet",
+            "--progress-bar",
+            "off",
+            *arguments,
+        ]
         return subprocess.run(command, check=False).returncode == 0
 
     install_packages(pip, Path(__file__).resolve().parent, gpu=find_gpu())

@@ -101,8 +101,8 @@ def _strict(value: object) -> Json:
         return {str(key): _strict(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [_strict(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(f"{value!r} is no JSON")

@@ -55,8 +55,6 @@ class Columns(NamedTuple):
     """Backups that went through the node."""
     in_flight: NDArray[np.uint16]
     """Marks not yet taken back."""
-    pending: NDArray[np.uint16]
-    """Children asked for and not yet come."""
     multiplicity: NDArray[np.uint16]
     """How many identical samples the node stands for."""
     status: NDArray[np.uint8]
@@ -104,9 +102,9 @@ def _node_value(t: Columns, node: int, own_weight: float) -> float:
     visits = float(t.visits[node])
     own = float(t.value[node])
     if own_weight > 0.0 and not np.isnan(own):
-        return (t.value_sum[node] + own_weight * own) / (visits + own_weight)
+        return float((t.value_sum[node] + own_weight * own) / (visits + own_weight))
     if visits > 0.0:
-        return t.value_sum[node] / visits
+        return float(t.value_sum[node] / visits)
     return np.nan
 
 
@@ -118,7 +116,7 @@ def edge_value(t: Columns, child: int, rule: RuleParams) -> float:
     if r.backup_max != 0 and not np.isnan(q):
         q = float(t.best[child])
     if t.reward.size > 0:
-        return t.reward[child] + t.discount[child] * q
+        return float(t.reward[child] + t.discount[child] * q)
     return q
 
 
@@ -210,7 +208,9 @@ def family(t: Columns, node: int, rule: RuleParams) -> Family:
         exploration = np.sqrt(total) * (r.exploration + np.log((total + r.exploration_base + 1.0) / r.exploration_base))
     else:
         exploration = np.sqrt(total) * r.exploration
-    return Family(weight_sum, uniform, total, exploration, first_play, low, spread, 0.0, 0.0, 0.0, 1.0, float(completed + unfinished))
+    return Family(
+        weight_sum, uniform, total, exploration, first_play, low, spread, 0.0, 0.0, 0.0, 1.0, float(completed + unfinished)
+    )
 
 
 @compiled
@@ -227,7 +227,7 @@ def completed_score(t: Columns, child: int, rule: RuleParams, f: Family) -> floa
     q = edge_value(t, child, rule)
     if np.isnan(q):
         q = f.mixed
-    return np.log(prior) + f.sigma * (q - f.low) / f.spread
+    return float(np.log(prior) + f.sigma * (q - f.low) / f.spread)
 
 
 @compiled
@@ -239,7 +239,7 @@ def child_score(t: Columns, child: int, rule: RuleParams, f: Family) -> float:
         return _prior(t, child, f) / (1.0 + completed + unfinished)
     if r.kind == GUMBEL:
         improved = np.exp(completed_score(t, child, rule, f) - f.top) / f.mass
-        return improved - (completed + unfinished) / (1.0 + f.counted)
+        return float(improved - (completed + unfinished) / (1.0 + f.counted))
     q = edge_value(t, child, rule)
     weight = completed
     if np.isnan(q):
@@ -248,6 +248,8 @@ def child_score(t: Columns, child: int, rule: RuleParams, f: Family) -> float:
         q = (q - f.low) / f.spread
         if not np.isnan(t.value[child]):
             weight += r.own_weight
+        if r.terminal_by_outcome != 0 and completed > 0.0 and t.status[child] & STATE_MASK == TERMINAL:
+            return q
     count = weight if r.kind == UCT else completed
     if r.virtual_loss != 0:
         if unfinished > 0.0:
@@ -316,17 +318,20 @@ def select(t: Columns, node: int, rule: RuleParams) -> int:
 
 @compiled
 def may_widen(t: Columns, node: int, rule: RuleParams) -> bool:
-    """Whether progressive widening grants the node another sample; duplicates and samples under way count as drawn."""
+    """Whether progressive widening grants the node another sample.
+
+    Duplicates count as drawn, and so does one sample for each simulation that stands at the node itself.
+    """
     r = rule[0]
     if r.widening_k <= 0.0 or t.status[node] & CLOSED != 0:
         return False
     limit = r.widening_k * float(t.visits[node]) ** r.widening_alpha
-    samples = int(t.pending[node])
+    samples = int(t.in_flight[node])
     child = t.first_child[node]
-    while child >= 0 and samples <= limit:
-        samples += t.multiplicity[child]
+    while child >= 0:
+        samples += int(t.multiplicity[child]) - int(t.in_flight[child])
         child = t.next_sibling[child]
-    return samples <= limit
+    return bool(samples <= limit)
 
 
 @compiled
@@ -345,7 +350,7 @@ def descend(t: Columns, start: int, rule: RuleParams) -> int:
 
 @compiled
 def _best(t: Columns, node: int) -> float:
-    """Best over the children that are not exhausted, else over all; the node's own value, else its mean, without valued children."""
+    """Best over the children that are not exhausted, else over all; without valued children the node's own value or mean."""
     live, done = np.nan, np.nan
     child = t.first_child[node]
     while child >= 0:
@@ -373,7 +378,7 @@ def _is_exhausted(t: Columns, node: int) -> bool:
     status = t.status[node]
     if status & STATE_MASK == TERMINAL:
         return True
-    if status & CLOSED == 0 or t.pending[node] > 0:
+    if status & CLOSED == 0:
         return False
     child = t.first_child[node]
     while child >= 0:
@@ -456,7 +461,6 @@ def append_children(t: Columns, size: int, node: int, weights: NDArray[np.float6
         t.next_sibling[child] = NO_NODE
         t.visits[child] = 0
         t.in_flight[child] = 0
-        t.pending[child] = 0
         t.multiplicity[child] = multiplicity[index]
         t.status[child] = NEW
         t.value_sum[child] = 0.0

@@ -3,8 +3,9 @@
 It knows no tree and compiles nothing; `kernels.py` reads the numbers.
 
 Sources: UCT, Kocsis & Szepesvari 2006, and Auer et al. 2002 (UCB1). PUCT and the growing constant, Silver et al. 2018
-(AlphaZero), supplementary pseudocode; Schrittwieser et al. 2020 (MuZero), appendix B. Gumbel, Danihelka et al. 2022, section 5 and
-appendix D. WU-UCT, Liu et al. 2020, eq. 4. Progressive widening, Couetoux et al. 2011. First-play reduction, Leela Chess Zero.
+(AlphaZero), supplementary pseudocode; Schrittwieser et al. 2020 (MuZero), appendix B. Gumbel, Danihelka et al. 2022, section 5
+and appendix D. WU-UCT, Liu et al. 2020, eq. 4. Progressive widening, Couetoux et al. 2011. First-play reduction, Leela Chess
+Zero.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ RANGE_NONE, RANGE_FIXED, RANGE_SIBLINGS = range(3)
 TOTAL_PARENT, TOTAL_CHILDREN, TOTAL_COMPLETED = range(3)
 
 RuleParams: TypeAlias = NDArray[np.void]
-"""One record of `PARAMS`, shape `[1]`, read-only: what kernels take in place of a `Rule` (a compiled call unpacks it in under 1 us,
-a named tuple of as many numbers in 5 us)."""
+"""One record of `PARAMS`, shape `[1]`, read-only: what kernels take in place of a `Rule`. A compiled call unpacks it in under
+1 us, a named tuple of as many numbers in 5 us."""
 
 PARAMS = np.dtype(
     [
@@ -49,6 +50,7 @@ PARAMS = np.dtype(
         ("widening_k", np.float64),
         ("widening_alpha", np.float64),
         ("revisit_terminals", np.int64),
+        ("terminal_by_outcome", np.int64),
         ("value_scale", np.float64),
         ("visit_offset", np.float64),
         ("rescale_values", np.int64),
@@ -76,13 +78,13 @@ class Rule:
     exploration_base: float = 19652.0
     """alphazero: pb_c_base; above 0."""
     first_play: Literal["absolute", "parent", "reduction"] = "absolute"
-    """Q of a child with neither visits nor an evaluation: `first_play_value`; the parent's mean value; the parent's mean value minus
-    `first_play_value` * sqrt(prior mass of the children that have a value). All on the scale after `value_range`."""
+    """Q of a child with neither visits nor an evaluation: `first_play_value`; the parent's mean value; the parent's mean value
+    minus `first_play_value` * sqrt(prior mass of the children that have a value). All on the scale after `value_range`."""
     first_play_value: float = 0.0
     """The value of "absolute", the reduction of "reduction"; "parent" ignores it."""
     value_range: Literal["none", "fixed", "siblings"] = "none"
-    """Values used as they are; mapped from [value_min, value_max] to [0, 1]; mapped from the least and greatest value among the parent
-    and its valued children to [0, 1]."""
+    """Values used as they are; mapped from [value_min, value_max] to [0, 1]; mapped from the least and greatest value among the
+    parent and its valued children to [0, 1]."""
     value_min: float = 0.0
     """Lower end of "fixed"."""
     value_max: float = 1.0
@@ -92,14 +94,15 @@ class Rule:
     backup: Literal["mean", "max"] = "mean"
     """Q is the mean of the returns, or the best value below the child."""
     in_flight: Literal["wu", "virtual_loss"] = "wu"
-    """Unfinished visits count in the exploration term only (WU-UCT), or count as `loss_count` visits each of value `loss_value` in
-    both terms (virtual loss)."""
+    """Unfinished visits count in the exploration term only (WU-UCT), or count as `loss_count` visits each of value `loss_value`
+    in both terms (virtual loss)."""
     loss_count: float = 1.0
     """virtual_loss: visits that one unfinished visit stands for; above 0."""
     loss_value: float = 0.0
     """virtual_loss: the value they are given."""
     loss_floor: float = 0.0
-    """virtual_loss: least weight of Q against the losses. 0: an unvisited child in flight has the value `loss_value`; KataGo: 0.25."""
+    """virtual_loss: least weight of Q against the losses. At 0 an unvisited child in flight has the value `loss_value`; KataGo
+    has 0.25."""
     total: Literal["parent", "children", "completed"] = "parent"
     """T: N + O of the parent, sum(n + o) over the children, or sum(n) over the children."""
     total_floor: float = 1.0
@@ -110,6 +113,8 @@ class Rule:
     """Exponent of widening, in [0, 1]."""
     revisit_terminals: bool = False
     """Whether a subtree in which everything is finished is entered again, as the reference programs do."""
+    terminal_by_outcome: bool = False
+    """Whether the score of a terminal child, once visited, is its Q alone, without an exploration term (OpenSpiel)."""
     value_scale: float = 0.1
     """gumbel: c_scale of sigma(q) = (visit_offset + max n) c_scale q; at least 0."""
     visit_offset: float = 50.0
@@ -132,13 +137,20 @@ class Rule:
                 raise InputError(f"rule option {name} is {getattr(self, name)!r}", f"give one of {', '.join(choices)}")
         for name, low, high in _LIMITS:
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not low <= value <= high:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not math.isfinite(value)
+                or not low <= value <= high
+            ):
                 raise InputError(f"rule option {name} is {value!r}", f"give a finite number in [{low:g}, {high:g}]")
         for name in ("exploration_base", "loss_count"):
             if getattr(self, name) <= 0:
                 raise InputError(f"rule option {name} is {getattr(self, name)!r}", "give a number above 0")
         if not self.value_min < self.value_max:
-            raise InputError(f"value_min {self.value_min!r} is not below value_max {self.value_max!r}", "give an interval of positive width")
+            raise InputError(
+                f"value_min {self.value_min!r} is not below value_max {self.value_max!r}", "give an interval of positive width"
+            )
         if isinstance(self.tie_seed, bool) or not isinstance(self.tie_seed, int) or not 0 <= self.tie_seed < 2**63:
             raise InputError(f"rule option tie_seed is {self.tie_seed!r}", "give a whole number in [0, 2**63)")
 
@@ -213,4 +225,4 @@ def widening_limit(visits: int, *, k: float, alpha: float) -> int:
     >>> widening_limit(9, k=1.0, alpha=0.5)
     4
     """
-    return int(math.floor(k * float(visits) ** alpha)) + 1
+    return math.floor(k * math.pow(visits, alpha)) + 1

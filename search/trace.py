@@ -75,6 +75,8 @@ class Outcome:
     def __post_init__(self) -> None:
         if self.value is not None and not np.isfinite(self.value):
             raise TraceError(f"the answer's value is {self.value}", "give a finite number, or None for no answer")
+        if not np.isfinite(self.bill.seconds):
+            raise TraceError(f"the bill's seconds are {self.bill.seconds}", "give a finite number")
 
     @classmethod
     def of(cls, answer: Answer) -> Outcome:

@@ -157,14 +157,14 @@ class NodeTable:
         nodes = len(self.parent)
         if nodes == 0:
             raise TraceError("a trace has no node", "node 0 is the prompt, also of a search that failed")
-        for name in ("id_offsets", "output_offsets"):
-            if len(getattr(self, name)) != nodes + 1:
-                raise TraceError(f"{name} has {len(getattr(self, name))} entries for {nodes} nodes", "give one more than nodes")
         cut = {"ids", "id_offsets", "logprobs", "outputs", "output_offsets"}
         for field in fields(self):
             entries = len(getattr(self, field.name))
             if field.name not in cut and entries != nodes:
                 raise TraceError(f"{field.name} has {entries} entries for {nodes} nodes: node {min(entries, nodes)}", _REMEDY)
+        for name in ("id_offsets", "output_offsets"):
+            if len(getattr(self, name)) != nodes + 1:
+                raise TraceError(f"{name} has {len(getattr(self, name))} entries for {nodes} nodes", "give one more than nodes")
         if len(self.logprobs) != len(self.ids):
             raise TraceError(f"there are {len(self.ids)} token ids but {len(self.logprobs)} log-probabilities", _REMEDY)
 

@@ -175,8 +175,7 @@ def _read_file(path: Path) -> Iterator[Trace]:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             reader = _reader(file)
             for batch in file.iter_batches(TRACES_PER_ROW_GROUP):
-                for row in range(batch.num_rows):
-                    yield reader(batch.slice(row, 1))
+                yield from reader(batch)
     except FileNotFoundError as error:
         raise TraceError(f"there is no {path}", "give a Parquet file of traces, or a folder of them") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -185,7 +184,7 @@ def _read_file(path: Path) -> Iterator[Trace]:
         raise TraceError(f"{path}: {error.message}", error.remedy) from error
 
 
-def _reader(file: pa.ParquetFile) -> Callable[[pa.RecordBatch], Trace]:
+def _reader(file: pa.ParquetFile) -> Callable[[pa.RecordBatch], Iterator[Trace]]:
     if "version" not in file.schema_arrow.names:
         raise TraceError("there is no column 'version'", "give a file that Treewise wrote")
     versions = set(file.read(["version"]).column("version").to_pylist()) or {TRACE_VERSION}
@@ -201,7 +200,7 @@ def _reader(file: pa.ParquetFile) -> Callable[[pa.RecordBatch], Trace]:
     return readers.pop()
 
 
-def _read_version_1(batch: pa.RecordBatch) -> Trace:
+def _read_version_1(batch: pa.RecordBatch) -> Iterator[Trace]:
     import pyarrow as pa
 
     columns = {}
@@ -214,7 +213,16 @@ def _read_version_1(batch: pa.RecordBatch) -> Trace:
             raise TraceError(f"column {field.name!r} is no {field.type}: {error}", "give a file that Treewise wrote") from error
         if not field.nullable and columns[field.name].null_count:
             raise TraceError(f"column {field.name!r} has an empty cell", "give a file that Treewise wrote")
-    head = {name: column[0].as_py() for name, column in columns.items() if not name.startswith("node_")}
+    for row in range(batch.num_rows):
+        cells = {name: column[row] for name, column in columns.items()}
+        try:
+            yield _read_row(cells)
+        except TraceError as error:
+            raise TraceError(f"problem {cells['problem_id'].as_py()!r}: {error.message}", error.remedy) from error
+
+
+def _read_row(cells: dict[str, pa.Scalar]) -> Trace:
+    head = {name: cell.as_py() for name, cell in cells.items() if not name.startswith("node_")}
     verdict = None
     if head["verdict"] is not None:
         verdict = Verdict(_word(VerdictKind, "verdict", head["verdict"]), head["verdict_reason"] or "")
@@ -230,21 +238,21 @@ def _read_version_1(batch: pa.RecordBatch) -> Trace:
             error=head["error"],
             bill=Bill(**head["bill"]),
         ),
-        nodes=_read_nodes(columns),
+        nodes=_read_nodes(cells),
         verdict=verdict,
     )
 
 
-def _read_nodes(columns: dict[str, pa.Array]) -> NodeTable:
-    values = {field: _numbers(name, columns[name][0].values) for name, field in NUMBER_COLUMNS.items()}
-    words = {field: tuple(columns[name][0].values.to_pylist()) for name, field in WORD_COLUMNS.items()}
+def _read_nodes(cells: dict[str, pa.Scalar]) -> NodeTable:
+    values = {field: _numbers(name, cells[name].values) for name, field in NUMBER_COLUMNS.items()}
+    words = {field: tuple(cells[name].values.to_pylist()) for name, field in WORD_COLUMNS.items()}
     for name in ("node_text", "node_standing", "node_reason"):
         for node, word in enumerate(words[WORD_COLUMNS[name]]):
             if word is None:
                 raise TraceError(f"node {node} has an empty {name}", "give a file that Treewise wrote")
     cuts: dict[str, NDArray[np.int64]] = {}
     for name, (field, cut) in ROW_COLUMNS.items():
-        rows = columns[name][0].values
+        rows = cells[name].values
         if rows.null_count:
             raise TraceError(f"column {name!r} has an empty cell", "give a file that Treewise wrote")
         offsets = np.concatenate([[0], np.cumsum(rows.value_lengths().to_numpy(zero_copy_only=False))]).astype(np.int64)
@@ -269,5 +277,5 @@ def _word(kind: type[Word], name: str, word: str) -> Word:
         raise TraceError(f"{name} is {word!r}", f"known are {', '.join(kind)}") from error
 
 
-READERS: dict[int, Callable[[pa.RecordBatch], Trace]] = {1: _read_version_1}
+READERS: dict[int, Callable[[pa.RecordBatch], Iterator[Trace]]] = {1: _read_version_1}
 """How each version of the schema is read."""

@@ -272,6 +272,12 @@ class TreeSearch(ABC):
             self._abandoned(errand)
             self.fail(proposal.error)
             return
+        used = sum(len(step.ids) for sample in proposal.samples for step in sample)
+        if used > errand.reserved:
+            self.meter.settle(reserved=errand.reserved, used=errand.reserved)
+            self._abandoned(errand)
+            self.fail(PolicyError(f"the policy returned {used} tokens where {errand.reserved} were allowed", "report it as a fault"))
+            return
         growth = self.solutions.grow(errand.node, proposal.samples)
         errand.growth = growth
         self.meter.settle(reserved=errand.reserved, used=growth.tokens)

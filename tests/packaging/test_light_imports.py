@@ -14,7 +14,9 @@ HEAVY = ("torch", "transformers", "tokenizers", "safetensors", "vllm", "ray")
 
 def loaded_by(modules: list[str]) -> set[str]:
     """Return the top-level modules that importing `modules` loads in a fresh process."""
-    code = f"import sys, json, importlib; [importlib.import_module(m) for m in {modules!r}]; print(json.dumps(sorted(sys.modules)))"
+    code = (
+        f"import sys, json, importlib; [importlib.import_module(m) for m in {modules!r}]; print(json.dumps(sorted(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return {name.partition(".")[0] for name in json.loads(done.stdout)}

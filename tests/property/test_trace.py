@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from treewise.search.graph import to_networkx, to_node_link, write_graphml
 from treewise.search.trace import Origin, Trace, build_trace
 from treewise.search.trace_parquet import read_traces, write_traces

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
+
 from treewise.search.graph import to_networkx, to_node_link, write_graphml
 from treewise.search.trace import Origin, Trace, build_trace
 from treewise.search.types import Answer, Bill, InputError, Problem, SearchEnd

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+
 from treewise.search.trace import Origin, Trace, build_trace
 from treewise.search.trace_nodes import NodeTable
 from treewise.search.trace_parquet import iterate_traces, read_traces, schema, write_traces
@@ -45,7 +49,7 @@ ORIGIN = Origin(
 )
 
 # prompt -> "8*3=24\n" -> "24-5=19" (finished), "24+5=30" (dead); prompt -> a sample that the backend gave up
-COLUMNS: dict[str, object] = {
+COLUMNS: dict[str, Any] = {
     "parent": [-1, 0, 1, 1, 0],
     "depth": [0, 1, 2, 2, 1],
     "ids": [(1, 10, 11), (20, 21), (22, 2), (23, 24, 2), ()],
@@ -67,7 +71,7 @@ COLUMNS: dict[str, object] = {
 }
 
 
-def make_trace(*, problem: Problem | None = None, error: PolicyError | None = None, **changes: object) -> Trace:
+def make_trace(*, problem: Problem | None = None, error: PolicyError | None = None, **changes: Any) -> Trace:
     answer = Answer(
         problem_id="p1",
         text="8*3-5",
@@ -79,9 +83,7 @@ def make_trace(*, problem: Problem | None = None, error: PolicyError | None = No
         error=error,
     )
     columns = {**COLUMNS, **changes}
-    return build_trace(
-        problem=problem or Problem("p1", "reach 19", (8, 3, 5), 19), origin=ORIGIN, answer=answer, **columns  # type: ignore[arg-type]
-    )
+    return build_trace(problem=problem or Problem("p1", "reach 19", (8, 3, 5), 19), origin=ORIGIN, answer=answer, **columns)
 
 
 def round_trip(trace: Trace, folder: Path) -> Trace:
@@ -134,7 +136,7 @@ class TestTable:
     def test_the_bill_is_a_copy(self) -> None:
         bill = Bill(policy_tokens=7)
         answer = Answer("p1", None, None, None, SearchEnd.BUDGET, "", bill)
-        trace = build_trace(problem=Problem("p1", "x"), origin=ORIGIN, answer=answer, **COLUMNS)  # type: ignore[arg-type]
+        trace = build_trace(problem=Problem("p1", "x"), origin=ORIGIN, answer=answer, **COLUMNS)
         bill.policy_tokens = 8
         assert trace.outcome.bill.policy_tokens == 7
 
@@ -225,7 +227,9 @@ class TestChecks:
             replace(trace, outcome=replace(trace.outcome, node=5))
         with pytest.raises(TraceError, match="value is nan"):
             replace(trace.outcome, value=NAN)
-        with pytest.raises(TraceError, match="config is no JSON: '{'"):
+        with pytest.raises(TraceError, match="seconds are nan"):
+            replace(trace.outcome, bill=Bill(seconds=NAN))
+        with pytest.raises(TraceError, match=r"config is no JSON: '\{'"):
             replace(ORIGIN, config="{")
         with pytest.raises(TraceError, match="seed 9223372036854775808 does not fit 64 bits"):
             replace(ORIGIN, seed=2**63)
@@ -285,8 +289,8 @@ class TestParquet:
     def test_a_failed_search_without_answer(self, tmp_path: Path) -> None:
         """Broken infrastructure is told apart from a wrong answer."""
         answer = Answer("p1", None, None, None, SearchEnd.FAILED, "the policy failed", Bill(), PolicyError("out of memory"))
-        root = {name: column[:1] for name, column in COLUMNS.items()}  # type: ignore[index]
-        trace = build_trace(problem=Problem("p1", "x"), origin=ORIGIN, answer=answer, **root)  # type: ignore[arg-type]
+        root = {name: column[:1] for name, column in COLUMNS.items()}
+        trace = build_trace(problem=Problem("p1", "x"), origin=ORIGIN, answer=answer, **root)
         back = round_trip(trace, tmp_path)
         assert back == trace
         assert (back.outcome.end, back.outcome.error) == (SearchEnd.FAILED, "PolicyError: out of memory")
@@ -433,7 +437,7 @@ class TestShards:
 
     def test_bad_arguments(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
-        with pytest.raises(InputError, match="cannot make folder .*file"):
+        with pytest.raises(InputError, match=r"cannot make folder .*file"):
             TraceWriter(tmp_path / "file")
         with pytest.raises(InputError, match="traces_per_shard is 0"):
             TraceWriter(tmp_path / "run", traces_per_shard=0)
@@ -441,3 +445,12 @@ class TestShards:
 
 def test_the_head_is_strict_json() -> None:
     assert json.loads(json.dumps(make_trace().head(), allow_nan=False))["bill"]["seconds"] == 0.5
+
+
+def test_importing_the_trace_files_loads_no_library_of_formats() -> None:
+    code = (
+        "import sys, treewise.search.graph, treewise.search.trace_shards\n"
+        "print(sorted({'pyarrow', 'networkx', 'torch', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

