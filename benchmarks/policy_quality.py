@@ -24,9 +24,9 @@ from treewise.search.methods import start_search
 from treewise.search.settings import SearchSettings
 from treewise.search.tree_search import TreeSearch
 from treewise.search.types import Policy
-from treewise.value.countdown import generate
+from treewise.value.countdown_problems import generate
 from treewise.value.evaluators import JudgementEvaluator
-from treewise.value.tasks import find_task
+from treewise.value.tasks import task_named
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Arguments:
 
 def right_counts(policy: Policy, searches: list[TreeSearch]) -> tuple[list[int], int]:
     """Return how many samples of each search are proven right, in the order given, and the tokens generated."""
-    driver = Driver(policy, JudgementEvaluator(find_task("countdown")))
+    driver = Driver(policy, JudgementEvaluator(task_named("countdown")))
     tokens = 0
     right: dict[str, int] = {}
     for search in driver.run(searches, concurrency=64):
@@ -65,7 +65,7 @@ def right_counts(policy: Policy, searches: list[TreeSearch]) -> tuple[list[int],
 
 def main(arguments: Arguments) -> None:
     """Measure and write."""
-    task = find_task("countdown")
+    task = task_named("countdown")
     policy = build_policy(ModelOptions(policy=arguments.policy, model=arguments.model), task)
     rows = []
     for count in arguments.counts:

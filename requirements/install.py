@@ -79,6 +79,7 @@ def install_packages(pip: Pip, requirements: Path, *, gpu: bool) -> None:
     else:
         pins = requirements / "cpu.txt"
         torch = find_pin(pins.read_text(encoding="utf-8"), "torch")
+        print(f"--- {torch}", flush=True)
         if not pip(["--no-deps", torch]):
             print(f"\nThis package index has no {torch}; taking it from PyTorch's own ({TORCH_CPU_INDEX}).", flush=True)
             run_step(pip, ["--no-deps", "--index-url", TORCH_CPU_INDEX, torch], "torch for CPUs")

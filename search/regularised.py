@@ -59,7 +59,7 @@ def regularised_policy(prior: ArrayLike, q: ArrayLike, visits: ArrayLike, *, c: 
         return RegularisedPolicy(greedy, 0.0, math.nan)
     scaled, levels = multiplier * p[allowed], values[allowed]
     top = float(levels.max())
-    low, high = float((levels + scaled).max()) - top, multiplier
+    low, high = float((scaled - (top - levels)).max()), multiplier
     while high > low:
         middle = 0.5 * (low + high)
         if middle in (low, high):

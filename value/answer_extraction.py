@@ -82,12 +82,10 @@ def _last_box(text: str) -> tuple[str | None, bool]:
 
 def _after_phrase(text: str) -> str:
     """The rest of the sentence after the last "answer is", or an empty text."""
-    last: re.Match[str] | None = None
-    for last in _PHRASE.finditer(text):
-        pass
-    if last is None:
+    ends = [match.end() for match in _PHRASE.finditer(text)]
+    if not ends:
         return ""
-    rest = text[last.end() :].lstrip(" \t\r\n*:$")
+    rest = text[ends[-1] :].lstrip(" \t\r\n*:$")
     line = rest.partition("\n")[0]
     end = _SENTENCE_END.search(line)
     return (line[: end.start()] if end else line).strip(" \t*")

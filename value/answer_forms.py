@@ -30,7 +30,7 @@ class Value:
 class Group:
     """Several answers without order: a set, or a list of solutions."""
 
-    items: tuple["Form", ...]
+    items: tuple[Form, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class Row:
 
     opening: str
     closing: str
-    items: tuple["Form", ...]
+    items: tuple[Form, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """Rows of items."""
 
-    rows: tuple[tuple["Form", ...], ...]
+    rows: tuple[tuple[Form, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,17 @@ _WHOLE_THOUSANDS = re.compile(rf"({_THOUSANDS.pattern})(?:\.\d+)?(?: ?(?:\\?%|[A
 _WORD_SEPARATOR = re.compile(r"\s*(?:\\text\{ ?)?\b(?:and|or)\b(?: ?\})?\s*")
 _CUP = re.compile(r"\\cup(?![A-Za-z])")
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])|\\mp(?![A-Za-z])|\+/-")
-_RELATION = re.compile(r"<|>|\\(?:le|ge|leq|geq|ne|neq|approx|sim|equiv|in|lt|gt)(?![A-Za-z])|:|\\(?:l|c)?dots(?![A-Za-z])|\.\.\.|\\mid")
+_RELATION = re.compile(r"[<>:]|\.\.\.|\\(?:le|ge|leq|geq|ne|neq|approx|sim|equiv|in|lt|gt|mid|[lc]?dots)(?![A-Za-z])")
 _BASE = re.compile(r"[0-9A-Fa-f]+_(?:\{?[0-9]+\}?|\{?\\text\{[a-z]+\}\}?)")
 _EQUALS = re.compile(r"=")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
-_TEXT_UNIT = re.compile(r"(.*[^\s\\])\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{([^{}]*)\}\s*(\^ ?(?:\{ ?-?\d ?\}|-?\d))?", re.DOTALL)
-_WORD_UNIT = re.compile(r"(.*[0-9)}!])( ?)([A-Za-z]+(?:[ /-][A-Za-z]+)*)(\^ ?(?:\{ ?-?\d ?\}|-?\d))?", re.DOTALL)
+_UNIT_POWER = r"(\^ ?(?:\{ ?-?\d ?\}|-?\d))?"
+_TEXT_UNIT = re.compile(r"(.*[^\s\\])\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{([^{}]*)\}\s*" + _UNIT_POWER, re.DOTALL)
+_WORD_UNIT = re.compile(r"(.*[0-9)}!])( ?)([A-Za-z]+(?:[ /-][A-Za-z]+)*)" + _UNIT_POWER, re.DOTALL)
 _PERCENT = re.compile(r"(.*\S)\s*(?:\\?%|\\text\{ ?(?:\\?%|percent) ?\})|(.*\S) percent", re.DOTALL)
-_UNITS = frozenset("cm mm km kg mg ml ft in mi lb oz hr hrs min sec mph kph am pm gb mb kb cents cent".split())
+_UNITS = frozenset(
+    ["cm", "mm", "km", "kg", "mg", "ml", "ft", "in", "mi", "lb", "oz", "hr", "hrs", "min", "sec", "mph", "kph", "am", "pm", "gb", "mb"]
+)
 _KNOWN_WORDS = frozenset((*FUNCTIONS, "pi", "sqrt", "frac", "infty"))
 _SAME_UNIT = {
     "centimeter": "cm", "millimeter": "mm", "meter": "m", "metre": "m", "kilometer": "km", "kilogram": "kg", "gram": "g",
@@ -141,7 +144,7 @@ def _form(text: str, depth: int) -> Form:
         if len(sides) == 2:
             return Equation(read_expression(sides[0].strip()), _value(sides[1].strip()).node)
         if len(split_outside(text, _PLUS_MINUS)) == 2:
-            return Group(tuple(_value(_PLUS_MINUS.sub(lambda m: sign, text)) for sign in ("+", "-")))
+            return Group(tuple(_value(sign.join(split_outside(text, _PLUS_MINUS))) for sign in ("+", "-")))
         return _value(text)
     except Unreadable as unreadable:
         return Text(text, str(unreadable))
@@ -153,13 +156,12 @@ def _group(parts: list[str], depth: int) -> Form:
 
 def _items(text: str) -> list[str]:
     """Parts of a list: between commas, "and" and "or"; numbers such as 1,000 stay whole when other commas have spaces."""
-    parts = [p for part in split_outside(text, _WORD_SEPARATOR) for p in (part,) if p.strip()]
-    spaced = all(text[m.end() : m.end() + 1] == " " for m in _COMMA.finditer(_THOUSANDS.sub("", text)))
-    found: list[str] = []
-    for part in parts:
-        joined = _THOUSANDS.sub(lambda m: m.group().replace(",", ""), part) if spaced and (", " in text or len(parts) > 1) else part
-        found += [p for p in split_outside(joined, _COMMA) if p.strip()]
-    return found
+    parts = [part for part in split_outside(text, _WORD_SEPARATOR) if part.strip()]
+    others = _THOUSANDS.sub(lambda m: m.group().replace(",", ""), text)
+    spaced = all(others[m.end() : m.end() + 1] == " " for m in _COMMA.finditer(others))
+    if spaced and (", " in text or len(parts) > 1):
+        parts = [_THOUSANDS.sub(lambda m: m.group().replace(",", ""), part) for part in parts]
+    return [item for part in parts for item in split_outside(part, _COMMA) if item.strip()]
 
 
 def _value(text: str) -> Value:

@@ -24,14 +24,15 @@ _GREEK = (
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)")
 _REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\overline\{([0-9]+)\}")
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)(?![0-9.])")
-_MIXED = re.compile(r" ?\\frac ?(?:\{ ?([0-9]{1,9}) ?\}|([0-9])) ?(?:\{ ?([0-9]{1,9}) ?\}|([0-9]))| ([0-9]{1,9})/([0-9]{1,9})(?![0-9])")
+_WHOLE = r" ?(?:\{ ?([0-9]{1,9}) ?\}|([0-9]))"
+_MIXED = re.compile(rf" ?\\frac{_WHOLE}{_WHOLE}| ([0-9]{{1,9}})/([0-9]{{1,9}})(?![0-9])")
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _SYMBOL = re.compile(rf"\\(?P<greek>{_GREEK})(?![A-Za-z])|(?P<plain>pi|infty)(?![A-Za-z])|(?P<letter>[A-Za-z])")
 _SUBSCRIPT = re.compile(r"_(?:\{([A-Za-z0-9]{1,9})\}|([A-Za-z0-9]))")
 _FUNCTION = re.compile(rf"\\?({'|'.join(FUNCTIONS)})(?![A-Za-z])")
 _MOST_DIGITS = 400
 _RUN = re.compile(r"[A-Za-z]{2,}")
-_SMALL_WORDS = frozenset("is or of to in at an no by so if as".split())
+_SMALL_WORDS = frozenset(["is", "or", "of", "to", "in", "at", "an", "no", "by", "so", "if", "as"])
 _SYMBOL_GROUPS = tuple(map(frozenset, ("wxyz", "abcd", "pqrs", "kmn")))
 
 
@@ -44,7 +45,7 @@ class Node:
     """One node: `op` is number, symbol, add, multiply, invert, negate, power, root, factorial, binomial or a function's name."""
 
     op: str
-    arguments: tuple["Node", ...] = ()
+    arguments: tuple[Node, ...] = ()
     value: Fraction = Fraction(0)
     """Of a number."""
     name: str = ""

@@ -24,7 +24,7 @@ _SAMPLES = (1.3717, 2.2361, 0.6180)
 _CLOSE = 1e-9
 _HUNDRED = Fraction(100)
 _CHOICE = re.compile(r"\(?([A-Ja-j])\)?[.)]?")
-_UNIT_LETTERS = frozenset("m g s h l L J N W V K C F A".split())
+_UNIT_LETTERS = frozenset("mgshlLJNWVKCFA")
 _OPPOSITES = ({"yes", "no"}, {"true", "false"}, {"even", "odd"}, {"increasing", "decreasing"})
 _RATIO = re.compile(r"(\d{1,9}) ?: ?(\d{1,9})")
 _LAST_CLAIM = re.compile(r"\b(?:is|equals|are|total of)\s+(\S(?:[^.\n]|\.(?=\d)){0,80})\.?\s*$|=\s*([^=\n]{1,80}?)\.?\s*$")
@@ -119,19 +119,23 @@ def _compare(gold: Form, given: Form) -> Verdict:
             return Verdict(_INCORRECT, f"brackets {given.opening}{given.closing} for {gold.opening}{gold.closing}")
         case Group(), Group():
             return _groups(gold.items, given.items)
-        case (Group(), Row()) | (Row(), Group()):
-            ordered = len(gold.items) == len(given.items)
-            if ordered and _groups(gold.items, given.items).kind is not _INCORRECT:
+        case (Group(items=a), Row(items=b)) | (Row(items=a), Group(items=b)):
+            if _groups(a, b).kind is not _INCORRECT:
                 return Verdict(_UNDECIDED, "an ordered answer against one without order")
             return Verdict(_INCORRECT, "different items")
         case (Value(), Group(items=[only])) | (Group(items=[only]), Value()):
             return _compare(only, given if isinstance(given, Value) else gold)
-        case (Value(), Group(items=items)) | (Group(items=items), Value()) if any(isinstance(i, Equation | Text) for i in items):
+        case (Value(), Group() as several) | (Group() as several, Value()) if _has_statements(several):
             return Verdict(_UNDECIDED, "a value against several statements")
         case (Equation(), _) | (_, Equation()):
             return Verdict(_UNDECIDED, "an equation against something else")
         case _:
             return Verdict(_INCORRECT, f"a {type(given).__name__.lower()} for a {type(gold).__name__.lower()}")
+
+
+def _has_statements(group: Group) -> bool:
+    """Whether items are more than values: equations, or texts that may say anything."""
+    return any(isinstance(item, Equation | Text) for item in group.items)
 
 
 def _texts(gold: Text, given: Form) -> Verdict:

@@ -48,7 +48,7 @@ class MathTask:
     name = "math"
     self_verifying = False
     grammar = StepGrammar(separators=("\n\n",), stop_texts=(NEXT_QUESTION,))
-    step_tokens = 160
+    step_tokens = 256
     max_steps = 24
 
     def read(self, row: Mapping[str, object]) -> tuple[Problem, str | None]:
@@ -110,7 +110,8 @@ def _reference(value: object, identity: str) -> str | None:
     where = f"problem {identity!r}: 'answer'"
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+    readable = isinstance(value, str | int | float) and not isinstance(value, bool)
+    if not readable or (isinstance(value, float) and not math.isfinite(value)):
         raise InputError(f"{where} is {value!r}, neither a text nor a number", "Leave 'answer' out where there is no reference")
     text = unicode_text(value, where=where) if isinstance(value, str) else str(value)
     found = final_answer(text) if "####" in text else None

@@ -10,7 +10,8 @@ from treewise.search.types import InputError
 def row_id(row: Mapping[str, object]) -> str:
     """Return the row's `id`: a text that is not blank, or an integer. Raises InputError naming the field and value."""
     if "id" not in row or row["id"] is None:
-        raise InputError(f"a problem has no 'id' (its fields: {', '.join(map(str, row)) or 'none'})", "Give every problem its own id")
+        fields = ", ".join(map(str, row)) or "none"
+        raise InputError(f"a problem has no 'id' (its fields: {fields})", "Give every problem its own id")
     value = row["id"]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -24,5 +25,6 @@ def unicode_text(text: str, *, where: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"{where} has {text[error.start]!r} at character {error.start + 1}, which is not Unicode text") from error
+        bad = f"{where} has {text[error.start]!r} at character {error.start + 1}, which is not Unicode text"
+        raise InputError(bad, "Remove the lone surrogate") from error
     return text

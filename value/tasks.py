@@ -43,4 +43,5 @@ def depth_warning(task: NamedTask, problem: Problem, max_steps: int) -> str | No
     least = task.least_steps(problem)
     if max_steps >= least:
         return None
-    return f"a path may have {max_steps} steps, but solutions of problem {problem.id!r} have about {least}: few or none will finish"
+    needed = f"solutions of problem {problem.id!r} have about {least}"
+    return f"a path may have at most {max_steps} steps, but {needed}: few or none will finish"
