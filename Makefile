@@ -15,6 +15,9 @@ LINKS := $(addprefix build/typing/treewise/,$(PACKAGES))
 # Code that is checked but not part of the package
 SURROUNDINGS := tests benchmarks requirements
 
+# The questions that `make bench` answers, one after the other
+BENCHMARKS ?= $(filter-out __init__ engine_peers statistics,$(basename $(notdir $(wildcard benchmarks/*.py))))
+
 # Arguments for pytest: make test PYTEST_ARGS="tests/unit -x"
 PYTEST_ARGS ?=
 DEMO_ARGS ?= --task countdown --generate 24 --numbers 4 --split test --method mcts --policy vllm \
@@ -65,7 +68,7 @@ contracts: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)
-	@set -e; for script in benchmarks/*.py; do echo "--- $$script"; $(BIN)/python "$$script"; done
+	@set -e; for name in $(BENCHMARKS); do echo "--- $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 # What an earlier build left in build/lib would go into the wheel.
 wheel: $(STAMP)

@@ -6,16 +6,12 @@ commands do.
 
 from __future__ import annotations
 
-import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from threading import current_thread, main_thread
-from types import FrameType
-from typing import NoReturn
 
+from treewise.app.interrupts import TerminatedError
 from treewise.app.stdout import StdoutClosedError
 from treewise.app.version import library_version
 from treewise.search.types import InputError, TreewiseError
@@ -34,16 +30,11 @@ options:
   --version    show the version"""
 
 
-class TerminatedError(Exception):
-    """SIGTERM came."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0 fine, 1 failed, 2 bad usage or input, 130 interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with _sigterm_raises():
-            return _dispatch(words)
+        return _dispatch(words)
     except TreewiseError as error:
         return _complain(str(error), BAD_INPUT if isinstance(error, InputError) else FAILED)
     except KeyboardInterrupt:
@@ -85,22 +76,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {"solve": _solve}
 def _complain(message: str, status: int) -> int:
     print(f"treewise: {message}", file=sys.stderr)
     return status
-
-
-@contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise TerminatedError
 
 
 if __name__ == "__main__":

@@ -16,22 +16,34 @@ def build_policy(options: ModelOptions, task: Task) -> Policy:
     if kind == "scripted":
         from treewise.policy.countdown_script import countdown_policy
 
-        return countdown_policy(grammar=task.grammar, context_length=options.context)
+        return countdown_policy(context_length=options.context)
     from treewise.policy.reasoner import embedded_model, find_model
 
     model = embedded_model() if options.model is None else find_model(options.model)
     if kind == "transformers":
         from treewise.policy.transformers_policy import TransformersPolicy
 
-        return TransformersPolicy(model, grammar=task.grammar, temperature=options.temperature, top_p=options.top_p)
+        return TransformersPolicy(
+            model,
+            grammar=task.grammar,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            max_model_len=options.context,
+        )
     if find_spec("vllm") is None:
         raise ModelNotFound(
             "policy 'vllm' needs vLLM, which is not installed",
             "install treewise[cpu] or treewise[vllm], or use --policy transformers",
         )
-    from treewise.policy.vllm_policy import VLLMPolicy
+    from treewise.policy.vllm_policy import EngineOptions, VLLMPolicy
 
-    return VLLMPolicy(model, grammar=task.grammar, temperature=options.temperature, top_p=options.top_p)
+    return VLLMPolicy(
+        model,
+        grammar=task.grammar,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        engine=EngineOptions(max_model_len=options.context),
+    )
 
 
 def build_evaluator(options: ModelOptions, task: Task) -> Evaluator:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from treewise.app.config import SourceOptions
 from treewise.app.rows import Row, name_of, read_rows
-from treewise.search.types import InputError, Problem, Task
+from treewise.search.types import InputError, Problem
+from treewise.value.tasks import NamedTask
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ProblemSet(NamedTuple):
     rejected: list[Rejected]
 
 
-def read_problems(source: SourceOptions, task: Task, *, seed: int) -> ProblemSet:
+def read_problems(source: SourceOptions, task: NamedTask, *, seed: int) -> ProblemSet:
     """Return all problems of the one source that is given.
 
     Raises InputError when the source cannot be read at all, and for an unusable text on the command line.
@@ -55,12 +56,10 @@ def read_problems(source: SourceOptions, task: Task, *, seed: int) -> ProblemSet
     return _from_rows(read_rows(source.problems), task, file=name_of(source.problems))
 
 
-def _from_text(text: str, task: Task) -> Item:
-    from treewise.value.tasks import problem_from_text
-
+def _from_text(text: str, task: NamedTask) -> Item:
     if not text.strip():
         raise InputError(f"the problem is empty: {text!r}", "give the problem as text")
-    return Item(problem_from_text(task.name, "command-line", text), None, "command line")
+    return Item(task.problem_from_text("command-line", text), None, "command line")
 
 
 def _generated(source: SourceOptions, *, count: int, seed: int) -> list[Item]:
@@ -70,7 +69,7 @@ def _generated(source: SourceOptions, *, count: int, seed: int) -> list[Item]:
     return [Item(problem, None, "generated") for problem in problems]
 
 
-def _from_rows(rows: list[Row], task: Task, *, file: str) -> ProblemSet:
+def _from_rows(rows: list[Row], task: NamedTask, *, file: str) -> ProblemSet:
     items: list[Item] = []
     rejected: list[Rejected] = []
     seen: dict[str, str] = {}
@@ -90,7 +89,7 @@ def _from_rows(rows: list[Row], task: Task, *, file: str) -> ProblemSet:
     return ProblemSet(items, rejected)
 
 
-def _read(row: Row, task: Task) -> tuple[Problem, str | None]:
+def _read(row: Row, task: NamedTask) -> tuple[Problem, str | None]:
     if isinstance(row.content, InputError):
         raise row.content
     return task.read(row.content)

@@ -16,13 +16,14 @@ from rich.console import Console
 
 from treewise.app.arguments import parse_solve
 from treewise.app.config import SolveOptions
+from treewise.app.interrupts import Interrupts
 from treewise.app.problems import Item, ProblemSet, Rejected, read_problems
 from treewise.app.progress import Watch
 from treewise.app.report import JsonLines, Report, ResultTable
 from treewise.app.results import Result, Tally
 from treewise.app.stdout import results_only
 from treewise.app.version import library_version
-from treewise.search.types import InputError, Task, Verdict
+from treewise.search.types import Answer, InputError, Verdict
 
 if TYPE_CHECKING:
     from treewise.app.folder import OutputFolder
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from treewise.search.trace import Trace
     from treewise.search.tree_search import TreeSearch
     from treewise.search.types import Evaluator, Policy
+    from treewise.value.tasks import NamedTask
 
 OK, FAILED, BAD_INPUT = 0, 1, 2
 """Exit status: fine; a problem failed for reasons of infrastructure; input or options were unusable."""
@@ -41,9 +43,9 @@ def solve(arguments: Sequence[str]) -> int:
     Raises TreewiseError when nothing can run, SystemExit for help and usage errors, StdoutClosedError when the reader has gone.
     """
     options = parse_solve(arguments)
-    from treewise.value.tasks import load_task
+    from treewise.value.tasks import task_named
 
-    task = load_task(options.models.task)
+    task = task_named(options.models.task)
     problems = read_problems(options.source, task, seed=options.run.seed)
     console = Console(stderr=True, highlight=False)
     as_lines = options.run.json or not sys.stdout.isatty()
@@ -53,10 +55,10 @@ def solve(arguments: Sequence[str]) -> int:
         watch.say(f"{row.where}: problem {row.id!r} cannot run: {row.error}")
     if options.source.strict and problems.rejected:
         return BAD_INPUT
-    with results_only() as stream, ExitStack() as stack:
+    with Interrupts() as interrupts, results_only() as stream, ExitStack() as stack:
         folder = _open_folder(options, stack)
         report: Report = JsonLines(stream) if as_lines else ResultTable(stream)
-        run = Run(options, task, watch=watch, report=report, folder=folder)
+        run = Run(options, task, watch=watch, report=report, folder=folder, interrupts=interrupts)
         try:
             with watch:
                 run.all(problems)
@@ -69,14 +71,24 @@ def solve(arguments: Sequence[str]) -> int:
 class Run:
     """One run over one set of problems: what is open, what has been counted."""
 
-    def __init__(self, options: SolveOptions, task: Task, *, watch: Watch, report: Report, folder: OutputFolder | None) -> None:
+    def __init__(
+        self,
+        options: SolveOptions,
+        task: NamedTask,
+        *,
+        watch: Watch,
+        report: Report,
+        folder: OutputFolder | None,
+        interrupts: Interrupts,
+    ) -> None:
         self.tally = Tally()
         self._options = options
         self._task = task
         self._watch = watch
         self._report = report
         self._folder = folder
-        self._open: dict[str, Item] = {}
+        self._interrupts = interrupts
+        self._open: dict[str, tuple[Item, TreeSearch]] = {}
         self._total = 0
         self._started = monotonic()
 
@@ -134,8 +146,9 @@ class Run:
             self._started = monotonic()
             driver = Driver(policy, evaluator)
             searches = self._searches(items, policy)
-            for search in driver.run(searches, concurrency=self._options.run.concurrency, on_progress=self._show):
-                self._finish(search, policy, evaluator)
+            for ended in driver.run(searches, concurrency=self._options.run.concurrency, on_progress=self._show):
+                with self._interrupts.held():
+                    self._finish(ended.answer(), policy, evaluator)
 
     def _searches(self, items: list[Item], policy: Policy) -> Iterator[TreeSearch]:
         from treewise.search.methods import start_search
@@ -156,12 +169,11 @@ class Run:
                 self._watch.say(f"{row.where}: problem {row.id!r} cannot run: {row.error}")
                 self._record(_rejected(row))
                 continue
-            self._open[item.problem.id] = item
+            self._open[item.problem.id] = item, search
             yield search
 
-    def _finish(self, search: TreeSearch, policy: Policy, evaluator: Evaluator) -> None:
-        answer = search.answer()
-        item = self._open.pop(answer.problem_id)
+    def _finish(self, answer: Answer, policy: Policy, evaluator: Evaluator) -> None:
+        item, search = self._open.pop(answer.problem_id)
         verdict = self._check(item, answer.text)
         result = Result.of(answer, verdict)
         if result.failed:
@@ -208,10 +220,12 @@ class Run:
 
     def _warn_of_short_paths(self, items: list[Item]) -> None:
         limit = self._options.search.max_steps
-        needed = max(len(item.problem.numbers) - 1 for item in items)
-        if limit is not None and limit < needed:
+        if limit is None:
+            return
+        needed = max(self._task.least_steps(item.problem) for item in items)
+        if limit < needed:
             self._watch.say(
-                f"max_steps is {limit}, but a problem here needs {needed} steps: no path of it can finish; raise --max-steps"
+                f"max_steps is {limit}, but solutions here have up to {needed} steps: few or none finish; raise --max-steps"
             )
 
     def _warn_of_long_steps(self, context_length: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from treewise.policy.requests import check_request
@@ -18,7 +18,7 @@ END_ID = 256
 """End of sequence in the byte codec: ids 0 to 255 are the bytes of UTF-8 text."""
 
 Script: TypeAlias = Callable[[Ids, int], tuple[Step, ...]]
-"""From the ids of prompt and path, and a seed, to the steps that follow; as many as it likes, of which those asked for are used."""
+"""From the ids of prompt and path, and a seed, to the steps that follow; only those asked for are used."""
 
 Fault: TypeAlias = Callable[[int, StepRequest], TreewiseError | None]
 """From ticket and request to the error with which it fails, or None."""
@@ -75,7 +75,7 @@ class ScriptedPolicy:
         decode: Callable[[Ids], str] = decode_bytes,
         vocabulary_size: int = END_ID + 1,
         context_length: int = 1 << 20,
-        latency: Latency = Latency(),  # noqa: B008 - frozen
+        latency: Latency = Latency(),
         shuffle: bool = False,
         seed: int = 0,
         fault: Fault | None = None,
@@ -189,7 +189,7 @@ class ScriptedPolicy:
                     kept.append(Step(ids, step.logprobs[:left], self._decode(ids), Finish.LENGTH))
                 break
             left -= len(step.ids)
-            kept.append(replace(step))
+            kept.append(step)
             if step.finish is not Finish.SEPARATOR:
                 break
         return tuple(kept)

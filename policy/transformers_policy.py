@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from torch.nn.functional import log_softmax
 
 from treewise.policy.model_folder import fingerprint, open_folder
@@ -60,8 +59,6 @@ class TransformersPolicy:
         `auto` (float32 on a CPU, else as stored) or a torch name. Raises ModelNotFound, InputError for options out of
         range, PolicyError when the weights cannot be loaded.
         """
-        from transformers import AutoModelForCausalLM
-
         self._sampling = Sampling(temperature=temperature, top_p=top_p)
         if max_batch < 1:
             raise InputError(f"max_batch is {max_batch}", "Give 1 or more")
@@ -72,13 +69,7 @@ class TransformersPolicy:
         self._context = max_model_len or self._folder.positions
         self._max_batch = max_batch
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        try:
-            self._model: Any = AutoModelForCausalLM.from_pretrained(
-                self._folder.path, local_files_only=True, dtype=_dtype(dtype, device=self._device)
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise PolicyError(f"Weights in {str(self._folder.path)!r} cannot be loaded: {error}", "Save the model anew") from error
-        self._model.to(self._device).eval()
+        self._model = _load(self._folder.path, dtype=_dtype(dtype, device=self._device), device=self._device)
         self._queue: deque[_Queued] = deque()
         self._closed = False
         self._fingerprint = fingerprint(
@@ -241,6 +232,23 @@ def _nucleus(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
     before = ordered.exp().cumsum(-1) - ordered.exp()
     dropped = (before >= top_p).scatter(1, order, before >= top_p)
     return log_softmax(logprobs.masked_fill(dropped, -torch.inf), -1)
+
+
+def _load(path: Path, *, dtype: torch.dtype | str, device: torch.device) -> Any:
+    """Return the model, ready to be read, without a progress bar. Raises PolicyError when the weights cannot be loaded."""
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=dtype)
+        return model.to(device).eval()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise PolicyError(f"The weights in {str(path)!r} cannot be loaded: {error}", "Save the model anew") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _dtype(name: str, *, device: torch.device) -> torch.dtype | str:

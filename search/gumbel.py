@@ -1,6 +1,6 @@
 """Gumbel search at the root: random numbers, sequential halving, the improved policy.
 
-Pure functions of arrays; it knows no tree. The rule below the root is in `kernels.py`.
+Pure functions of arrays; it knows no tree. The rule below the root is in `scoring.py`.
 
 Source: Danihelka, Guez, Schrittwieser & Silver 2022, "Policy improvement by planning with Gumbel", algorithm 2 and eq. 8-11; the
 order of visits follows mctx (`seq_halving.py`), sequential halving Karnin et al. 2013.

@@ -106,21 +106,18 @@ class MCTSSearch(TreeSearch):
     def _go_on(self, node: int) -> None:
         """Choose a child of a node just expanded and carry the simulation on from there, or end it."""
         tree = self.solutions.tree
+        tree.unmark(node)  # score before marking: a lane does not see itself
         child = tree.select_child(node, self._rule)
-        if child < 0:
-            self._end_simulation(node)
-            return
-        if self.settings.run_to == "leaf":
+        if child >= 0 and self.settings.run_to == "leaf":
             tree.backup(child, tree.value(child))
-            self._end_simulation(node)
-            return
-        leaf = tree.descend(self._rule, start=child)
-        if leaf < 0:
-            self._end_simulation(node)
-            return
-        tree.unmark(node)
-        tree.mark(leaf)
-        self._expand(leaf)
+        elif child >= 0:
+            leaf = tree.descend(self._rule, start=child)
+            if leaf >= 0:
+                tree.mark(leaf)
+                self._expand(leaf)
+                return
+        tree.mark(node)
+        self._end_simulation(node)
 
     def _expand(self, node: int) -> None:
         """Ask for children of `node` on behalf of the lane that stands there; park it when it must wait for tokens."""

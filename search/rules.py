@@ -1,6 +1,6 @@
 """`Rule`: how a child is chosen, as a validated record of documented options, and as plain numbers for the kernels.
 
-It knows no tree and compiles nothing; `kernels.py` reads the numbers.
+It knows no tree and compiles nothing; `scoring.py` reads the numbers.
 
 Sources: UCT, Kocsis & Szepesvari 2006, and Auer et al. 2002 (UCB1). PUCT and the growing constant, Silver et al. 2018
 (AlphaZero), supplementary pseudocode; Schrittwieser et al. 2020 (MuZero), appendix B. Gumbel, Danihelka et al. 2022, section 5

@@ -1,7 +1,8 @@
 """`Tree`: the search tree as a struct of numpy arrays, append-only, grown in place; no Python object a node.
 
-It checks arguments and owns memory; `kernels.py` does the work. It knows no tokens, no model and no search method. A node
-is an integer id in order of creation, `ROOT` = 0. At float32 a node takes 41 bytes and at most a tenth more for room to grow.
+It checks arguments and owns memory; `kernels.py` and `scoring.py` do the work. It knows no tokens, no model and no search
+method. A node is an integer id in order of creation, `ROOT` = 0. At float32 a node takes 41 bytes and at most a tenth more for
+room to grow.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from treewise.search import kernels
+from treewise.search import kernels, scoring
 from treewise.search.gumbel import RootPlan
 from treewise.search.kernels import CLOSED, EXHAUSTED, NO_NODE, STATE_MASK, Columns
 from treewise.search.rules import GUMBEL, RuleParams
@@ -95,18 +96,22 @@ class Tree:
         Raises:
             InputError: A weight or multiplicity is out of range, or the node is terminal.
         """
-        self._check(node)
-        new = np.atleast_1d(np.asarray(weights, np.float64))
-        if new.ndim != 1 or new.size == 0 or not np.isfinite(new).all() or (new < 0).any():
-            raise InputError(f"weights of the children of node {node} are {new.tolist()}", "give finite numbers of at least 0")
-        copies = np.ones(new.size, np.int64) if multiplicity is None else np.atleast_1d(np.asarray(multiplicity, np.int64))
-        if copies.shape != new.shape or (copies < 1).any() or (copies > MOST_COPIES).any():
-            raise InputError(f"multiplicities are {copies.tolist()}", f"give one number in [1, {MOST_COPIES}] a child")
-        if self.state(node) is State.TERMINAL:
+        state = self.state(node)
+        new = np.array(weights, np.float64, ndmin=1)
+        copies = np.ones(new.size, np.int64) if multiplicity is None else np.array(multiplicity, np.int64, ndmin=1)
+        if state is State.TERMINAL:
             raise InputError(f"node {node} is terminal and cannot have children", "expand open nodes only")
+        if new.ndim != 1 or new.size == 0 or copies.shape != new.shape:
+            message = f"weights of shape {new.shape} and multiplicities of shape {copies.shape} for children of node {node}"
+            raise InputError(message, "give one of each a child, and at least one child")
         self.reserve(self.size + new.size)
-        first, self.size = self.size, kernels.append_children(self._columns, self.size, node, new, copies)
-        kernels.refresh(self._columns, node)
+        first, size = self.size, kernels.append_children(self._columns, self.size, node, new, copies)
+        if size < 0:
+            message = f"children of node {node} have weights {new.tolist()} and multiplicities {copies.tolist()}"
+            raise InputError(message, f"give finite weights of at least 0, and numbers in [1, {MOST_COPIES}]")
+        self.size = size
+        if self._columns.status[node] & EXHAUSTED:
+            kernels.refresh(self._columns, node)
         return first
 
     def add_multiplicity(self, child: int, weight: float) -> None:
@@ -209,8 +214,8 @@ class Tree:
             if self._columns.status[start] & EXHAUSTED and not rule[0]["revisit_terminals"]:
                 return NO_NODE
             child = self.select_child(start, rule)
-            return start if child < 0 else kernels.descend(self._columns, child, rule)
-        return kernels.descend(self._columns, start, rule)
+            return start if child < 0 else scoring.descend(self._columns, child, rule)
+        return scoring.descend(self._columns, start, rule)
 
     def select_child(self, node: int, rule: RuleParams) -> int:
         """Return the child that the rule chooses among those that are not exhausted; -1 if there is none."""
@@ -218,7 +223,7 @@ class Tree:
         if self._columns.first_child[node] == NO_NODE:
             return NO_NODE
         if not self._planned(node, rule):
-            return kernels.select(self._columns, node, rule)
+            return scoring.select(self._columns, node, rule)
         assert self._plan is not None
         children = self.children(node)
         counts = self._columns.visits[children].astype(np.int64) + self._columns.in_flight[children]
@@ -260,7 +265,7 @@ class Tree:
         """Return the rule's scores of the children, `[K]` in order of creation."""
         out = np.empty(self.children(node).size)
         if out.size:
-            kernels.score_children(self._columns, node, rule, out)
+            scoring.score_children(self._columns, node, rule, out)
         return out
 
     def completed_scores(self, node: int, rule: RuleParams) -> NDArray[np.float64]:
@@ -269,7 +274,7 @@ class Tree:
             raise InputError("completed scores of a rule that is not 'gumbel'", "use Rule(name='gumbel')")
         out = np.empty(self.children(node).size)
         if out.size:
-            kernels.completed_scores(self._columns, node, rule, out)
+            scoring.completed_scores(self._columns, node, rule, out)
         return out
 
     def _planned(self, node: int, rule: RuleParams) -> bool:

@@ -26,8 +26,13 @@ VOCABULARY: tuple[str, ...] = WORDS + tuple(str(k) for k in range(LIMIT + 1))
 def token_rows(solutions: Solutions) -> tuple[npt.NDArray[np.int64], int]:
     """Return token ids int64 `[B, T]` (no padding: all rows have the same length) and the prompt length in tokens."""
     rows, count = solutions.numbers.shape
-    word = lambda token: np.full((rows, 1), token, dtype=np.int64)  # noqa: E731
-    number = lambda values: FIRST_NUMBER + values.reshape(rows, -1)  # noqa: E731
+
+    def word(token: int) -> npt.NDArray[np.int64]:
+        return np.full((rows, 1), token, dtype=np.int64)
+
+    def number(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return FIRST_NUMBER + values.reshape(rows, -1)
+
     parts = [word(BOS), word(NUMBERS), number(solutions.numbers), word(TARGET), number(solutions.target), word(NEWLINE)]
     prompt_length = sum(p.shape[1] for p in parts)
     for k in range(count - 1):

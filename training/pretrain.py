@@ -40,7 +40,7 @@ class Pretraining:
     """Transformer blocks."""
     inner: int = 448
     """Width of the feed-forward part."""
-    steps: int = 5000
+    steps: int = 4000
     """Optimiser steps."""
     tokens: int = 4096
     """Tokens a step, prompts included."""
@@ -49,7 +49,9 @@ class Pretraining:
     embedding_rate: float = 0.003
     """Peak learning rate of AdamW."""
     warmup: int = 100
-    """Steps of linear warm-up; the rate then stays and falls linearly to 0 over the last half."""
+    """Steps of linear warm-up."""
+    decay: float = 0.35
+    """Last share of the steps, over which the rates fall linearly to 0; in (0, 1]."""
     broad: float = 0.05
     """Share of batches with numbers to 100 and targets to 200 in place of 25 and 10 to 100."""
     seed: int = 0
@@ -146,7 +148,7 @@ def batch(spec: Pretraining, step: int) -> tuple[torch.Tensor, int]:
 
 def rate_at(spec: Pretraining, step: int) -> float:
     """Share of the peak rate at `step`, in [0, 1]."""
-    return min(1.0, (step + 1) / spec.warmup, 2.0 * (spec.steps - step) / spec.steps)
+    return min(1.0, (step + 1) / spec.warmup, (spec.steps - step) / (spec.decay * spec.steps))
 
 
 def solution_loss(model: LlamaForCausalLM, ids: torch.Tensor, prompt: int) -> torch.Tensor:

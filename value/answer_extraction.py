@@ -31,6 +31,7 @@ class Found(NamedTuple):
 _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[\\{}]|[{}]")
 _HASHES = re.compile(r"^[ \t]*####[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 _PHRASE = re.compile(r"\banswer(?:\s+is\b|\s+are\b|\s*=|\s*\*{0,2}:\*{0,2})\s*:?", re.IGNORECASE)
+_BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(\\])")
 _SENTENCE_END = re.compile(r"\.(?=\s|\*|\$|$)|[,;]?\s+(?:so|which|because|since|thus|therefore|where|as)\b|!(?=\s+[A-Z])")
 
 
@@ -86,6 +87,6 @@ def _after_phrase(text: str) -> str:
     if not ends:
         return ""
     rest = text[ends[-1] :].lstrip(" \t\r\n*:$")
-    line = rest.partition("\n")[0]
+    line = _BOLD.sub("", rest.partition("\n")[0])
     end = _SENTENCE_END.search(line)
     return (line[: end.start()] if end else line).strip(" \t*")

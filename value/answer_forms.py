@@ -82,10 +82,8 @@ _WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
 _UNIT_POWER = r"(\^ ?(?:\{ ?-?\d ?\}|-?\d))?"
 _TEXT_UNIT = re.compile(r"(.*[^\s\\])\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{([^{}]*)\}\s*" + _UNIT_POWER, re.DOTALL)
 _WORD_UNIT = re.compile(r"(.*[0-9)}!])( ?)([A-Za-z]+(?:[ /-][A-Za-z]+)*)" + _UNIT_POWER, re.DOTALL)
-_PERCENT = re.compile(r"(.*\S)\s*(?:\\?%|\\text\{ ?(?:\\?%|percent) ?\})|(.*\S) percent", re.DOTALL)
-_UNITS = frozenset(
-    ["cm", "mm", "km", "kg", "mg", "ml", "ft", "in", "mi", "lb", "oz", "hr", "hrs", "min", "sec", "mph", "kph", "am", "pm", "gb", "mb"]
-)
+_PERCENT = re.compile(r"(.*\S)\s*(?:%|\\text\{ ?(?:%|percent) ?\})|(.*\S) percent", re.DOTALL)
+_UNITS = frozenset(["cm", "mm", "km", "kg", "mg", "ml", "ft", "in", "mi", "lb", "oz", "hr", "min", "sec", "mph", "kph", "am"])
 _KNOWN_WORDS = frozenset((*FUNCTIONS, "pi", "sqrt", "frac", "infty"))
 _SAME_UNIT = {
     "centimeter": "cm", "millimeter": "mm", "meter": "m", "metre": "m", "kilometer": "km", "kilogram": "kg", "gram": "g",

@@ -18,9 +18,7 @@ DEEPEST = 40
 FUNCTIONS = ("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "sin", "cos", "tan", "cot", "sec", "csc", "ln", "log", "exp")
 """Function names, longer ones first."""
 
-_GREEK = (
-    "alpha|beta|gamma|delta|epsilon|varepsilon|theta|lambda|mu|nu|rho|sigma|tau|phi|varphi|omega|Delta|Omega|pi|infty"
-)
+_GREEK = "alpha|beta|gamma|delta|epsilon|varepsilon|theta|lambda|mu|nu|rho|sigma|tau|phi|varphi|omega|Delta|Omega|pi|infty"
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)")
 _REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\overline\{([0-9]+)\}")
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)(?![0-9.])")

@@ -12,7 +12,7 @@ _ROOT = re.compile(r"√\s*(\d+|[A-Za-z]|(?=[({]))")
 _SIGNS = {
     "−": "-", "–": "-", "—": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "÷": r"\div ",
     "π": r"\pi ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "°": r"^{\circ}",
-    "±": r"\pm ", "∪": r"\cup ", "∩": r"\cap ", "…": r"\ldots ", "\u00a0": " ", "⁄": "/", "**": "^",
+    "±": r"\pm ", "∪": r"\cup ", "∩": r"\cap ", "…": r"\ldots ", r"\%": "%", "\u00a0": " ", "⁄": "/", "**": "^",
 }  # fmt: skip
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|textstyle|limits|[bB]igg?[lr]?)(?![A-Za-z])|(?<!\\)\\[,;:!]|\\(?:quad|qquad)(?![A-Za-z])"
@@ -22,6 +22,7 @@ _LETTER = re.compile(r"\\(?:mathrm|mathit|operatorname|rm|text|mathbf)\s*\{\s*([
 _CURRENCY = re.compile(r"\\\$|[$£€¥]|\bUSD\b|\\\(|\\\)|\\\[|\\\](?!\w)")
 _THOUSANDS = re.compile(r"(?<=\d)\{,\}(?=\d{3})")
 _SPACES = re.compile(r"(?:\s|~|(?<!\\)\\(?= ))+")
+_MOST_WRAPPINGS = 20
 _FINAL_STOP = re.compile(r"(?<!\.)[ .,;]$")
 _WRAPPED = re.compile(r"\\(?:boxed|fbox|text|textbf|mathbf|textrm|mathrm|mbox|bf)\s*\{(.*)\}", re.DOTALL)
 _DEGREES = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})(?:\s*[CF]\b)?")
@@ -46,7 +47,7 @@ def plain(text: str) -> str:
     text = _DROPPED.sub("", text)
     text = _DEGREES.sub(r"\\text{degree}", text)
     text = _SPACES.sub(" ", text).strip()
-    while text:
+    for _ in range(_MOST_WRAPPINGS):
         shorter = _unwrap(_FINAL_STOP.sub("", text).strip("* "))
         if shorter == text:
             break

@@ -40,7 +40,7 @@ Polynomial: TypeAlias = dict[Monomial, Fraction]
 
 _ONE: Monomial = ()
 _POSITIVE = ("pi", "e")
-_WORK = 8_000
+_WORK = 5_000
 _BITS = 30_000
 _LARGEST_FACTORIAL = 2500
 _LARGEST_POWER = 40

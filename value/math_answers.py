@@ -134,8 +134,9 @@ def _compare(gold: Form, given: Form) -> Verdict:
 
 
 def _has_statements(group: Group) -> bool:
-    """Whether items are more than values: equations, or texts that may say anything."""
-    return any(isinstance(item, Equation | Text) for item in group.items)
+    """Whether items are more than values of one name: equations, or texts that may say anything."""
+    bare = _without_names(group.items)
+    return bare is None or any(isinstance(item, Equation | Text) for item in bare)
 
 
 def _texts(gold: Text, given: Form) -> Verdict:

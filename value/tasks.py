@@ -36,12 +36,3 @@ def task_named(name: str) -> NamedTask:
     if name not in TASKS:
         raise InputError(f"there is no task {name!r}", f"Use one of {', '.join(TASKS)}")
     return TASKS[name]()
-
-
-def depth_warning(task: NamedTask, problem: Problem, max_steps: int) -> str | None:
-    """Return a warning when `max_steps` steps a path are fewer than solutions of the problem have, else None."""
-    least = task.least_steps(problem)
-    if max_steps >= least:
-        return None
-    needed = f"solutions of problem {problem.id!r} have about {least}"
-    return f"a path may have at most {max_steps} steps, but {needed}: few or none will finish"

@@ -133,7 +133,7 @@ def test_a_missing_file_is_an_error(solve: Solve) -> None:
 def test_a_prompt_longer_than_the_context_is_that_rows_error(solve: Solve) -> None:
     path = solve.folder / "p.jsonl"
     path.write_text(f'{GOOD}\n{{"id": "long", "numbers": [{", ".join(["100"] * 10)}], "target": 100}}\n')
-    done = solve("--problems", str(path), *SCRIPTED, "--context", "100", "--width", "1")
+    done = solve("--problems", str(path), *SCRIPTED, "--context", "14")
     assert done.status == 2
     assert "p.jsonl, line 2: problem 'long'" in done.said
     assert "context" in str(done.line("long")["reason"])
@@ -242,7 +242,7 @@ def test_existing_results_are_not_overwritten_unasked(solve: Solve) -> None:
 
 def test_an_interrupted_run_keeps_what_is_finished(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ["--generate", "20000", "--policy", "scripted", "--simulations", "8", "--json", "--output", str(out)]
+    arguments = ["--generate", "3000", "--policy", "scripted", "--simulations", "8", "--json", "--output", str(out)]
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     first = [process.stdout.readline() for _ in range(20)]
@@ -252,7 +252,7 @@ def test_an_interrupted_run_keeps_what_is_finished(tmp_path: Path) -> None:
     assert "interrupted" in said
     assert "Traceback" not in said
     lines = [*first, *rest.splitlines(keepends=True)]
-    assert 20 <= len(lines) < 20000
+    assert 20 <= len(lines) < 3000
     stored = (out / "results.jsonl").read_text().splitlines(keepends=True)
     assert stored == lines
     from treewise.search.trace_parquet import read_traces
@@ -263,7 +263,7 @@ def test_an_interrupted_run_keeps_what_is_finished(tmp_path: Path) -> None:
 
 def test_a_terminated_run_keeps_what_is_finished(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ["--generate", "20000", "--policy", "scripted", "--simulations", "8", "--json", "--output", str(out)]
+    arguments = ["--generate", "3000", "--policy", "scripted", "--simulations", "8", "--json", "--output", str(out)]
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()
@@ -275,7 +275,7 @@ def test_a_terminated_run_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_early_is_no_traceback() -> None:
-    arguments = ["--generate", "20000", "--policy", "scripted", "--simulations", "8", "--json"]
+    arguments = ["--generate", "3000", "--policy", "scripted", "--simulations", "8", "--json"]
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None

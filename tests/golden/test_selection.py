@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from treewise.search.gumbel import considered_visits
-from treewise.search.kernels import may_widen
 from treewise.search.regularised import regularised_policy
 from treewise.search.rules import Rule, widening_limit
+from treewise.search.scoring import may_widen
 from treewise.search.tree import ROOT, Tree
 
 CASES = json.loads((Path(__file__).resolve().parents[1] / "data" / "selection.json").read_text())

@@ -46,7 +46,7 @@ def empty_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """The bin folder of an environment with the wheel alone; its dependencies are read from the running one."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    python = folder / "bin" / "python"
+    python = str(folder / "bin" / "python")
     command = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", str(wheel)]
     subprocess.run(command, check=True)
     site = Path(

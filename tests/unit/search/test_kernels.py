@@ -19,7 +19,7 @@ sys.path[:0] = sys.argv[1:2]
 import types
 package = types.ModuleType("treewise"); package.__path__ = [sys.argv[1]]; sys.modules["treewise"] = package
 import numba
-from treewise.search import kernels
+from treewise.search import kernels, scoring
 from treewise.search.rules import Rule
 from treewise.search.tree import Tree
 assert kernels.__file__.startswith(sys.argv[1]), kernels.__file__
@@ -30,7 +30,7 @@ tree.mark(node)
 tree.set_value(node, 0.5)
 tree.backup(node, 0.5)
 tree.unmark(node)
-used = [f for f in vars(kernels).values() if hasattr(f, "stats") and f.signatures]
+used = [f for module in (kernels, scoring) for f in vars(module).values() if hasattr(f, "stats") and f.signatures]
 hits = sum(sum(f.stats.cache_hits.values()) for f in used)
 misses = sum(sum(f.stats.cache_misses.values()) for f in used)
 print(json.dumps([hits, misses]))
@@ -57,7 +57,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert misses >= 6
     assert list((package / "search" / "__pycache__").glob("kernels.*.nbi"))
     again, none = run(package, tmp_path / "home")
-    assert again >= misses - hits - 20
+    assert again >= 6
     assert none == 0
 
 

@@ -14,7 +14,7 @@ from treewise.search.types import InputError
 
 
 def small_tree(**options: Any) -> Tree:
-    """Root with 4 backups of mean 0.5 in all: child 1 has returns 0.2, 0.6, child 2 has 0.9, child 3 none; priors 0.5, 0.3, 0.2."""
+    """Root with 4 backups of mean 0.5: child 1 returned 0.2 and 0.6, child 2 0.9, child 3 nothing; priors 0.5, 0.3, 0.2."""
     tree = Tree(dtype=np.float64, **options)
     tree.add_children(ROOT, [5.0, 3.0, 2.0])
     for child, value in ((1, 0.2), (1, 0.6), (2, 0.9), (ROOT, 0.3)):
@@ -48,7 +48,9 @@ def test_uct_counts_an_own_evaluation_as_visits() -> None:
     tree = small_tree()
     tree.set_value(3, 0.7)
     assert scores(tree, name="uct", exploration=1.4)[2] == math.inf
-    assert scores(tree, name="uct", exploration=1.4, own_weight=1.0)[2] == pytest.approx(0.7 + 1.4 * math.sqrt(math.log(4)), abs=1e-12)
+    assert scores(tree, name="uct", exploration=1.4, own_weight=1.0)[2] == pytest.approx(
+        0.7 + 1.4 * math.sqrt(math.log(4)), abs=1e-12
+    )
 
 
 def test_chance_follows_the_probabilities() -> None:
@@ -236,7 +238,12 @@ def test_with_noise() -> None:
     mixed = with_noise([2.0, 2.0], [1.0, 0.0], fraction=0.25)
     assert mixed.tolist() == [0.625, 0.375]
     assert with_noise([0.0, 0.0], [1.0, 0.0], fraction=0.0).tolist() == [0.5, 0.5]
-    for weights, noise, fraction in (([1.0], [1.0, 0.0], 0.1), ([1.0], [-1.0], 0.1), ([1.0], [1.0], 1.5), ([math.nan], [1.0], 0.5)):
+    for weights, noise, fraction in (
+        ([1.0], [1.0, 0.0], 0.1),
+        ([1.0], [-1.0], 0.1),
+        ([1.0], [1.0], 1.5),
+        ([math.nan], [1.0], 0.5),
+    ):
         with pytest.raises(InputError):
             with_noise(weights, noise, fraction=fraction)
 

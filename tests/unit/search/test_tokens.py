@@ -64,7 +64,13 @@ def test_columns_hold_everything() -> None:
 
 @pytest.mark.parametrize(
     ("ids", "logprobs", "finish"),
-    [((1, 2), (-0.1,), "end"), ((1,), (-0.1,), "done"), ((2**31,), (-0.1,), "end"), (("a",), (-0.1,), "end"), ((1,), ("b",), "end")],
+    [
+        ((1, 2), (-0.1,), "end"),
+        ((1,), (-0.1,), "done"),
+        ((2**31,), (-0.1,), "end"),
+        (("a",), (-0.1,), "end"),
+        ((1,), ("b",), "end"),
+    ],
 )
 def test_unusable_entries_are_refused_and_leave_nothing(ids: tuple, logprobs: tuple, finish: str) -> None:
     store = filled()

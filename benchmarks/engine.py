@@ -1,0 +1,267 @@
+"""How fast is the tree engine, does its cost stay flat, and what does a node cost in memory?
+
+One tree, 8 children a node, a stub model, the shipped kernels in a compiled loop and called one by one from Python, side by side
+with mctx, OpenSpiel, treequest and llm-reasoners: each from the package index in an environment of its own under --peers, timed
+in a process of its own, in turn, so that a busy machine slows all alike. Then 256 trees of 1,000 simulations each, in turn.
+
+Run: python -m benchmarks.engine [--rounds 3] [--peers build/peers]
+Writes benchmarks/baselines/engine.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numba
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+
+from treewise.search import kernels, scoring
+from treewise.search.kernels import Columns
+from treewise.search.rules import Rule, RuleParams
+from treewise.search.tree import ROOT, Tree
+
+ACTIONS = 8
+SIZES = (100, 1_000, 10_000, 100_000)
+REQUIREMENTS = {
+    "open_spiel": ("open_spiel==2.0.2",),
+    "mctx": ("mctx==0.0.71",),
+    "treequest": ("treequest==0.3.3",),
+    "llm-reasoners": ("--no-deps", "llm-reasoners==1.0.2", "numpy", "tqdm"),
+}
+PEER_SIZES = {"open_spiel": 100_000, "mctx": 10_000, "treequest": 10_000, "llm-reasoners": 10_000}
+"""Largest tree of each peer: beyond it a run takes minutes."""
+COMPILED, FROM_PYTHON = "treewise, compiled loop", "treewise, called from Python"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What is measured."""
+
+    rounds: int = 3
+    """Rounds over all programs and sizes."""
+    repeats: int = 3
+    """Trees a program, size and round."""
+    seed: int = 0
+    """Of the stub model."""
+    peers: Path = Path("build/peers")
+    """Folder for the peers' environments; made on the first run."""
+    output: Path = Path(__file__).parent / "baselines" / "engine.json"
+    """Where the figures go."""
+
+
+@numba.njit
+def _mix(number: np.uint64) -> np.uint64:
+    z = number + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@numba.njit
+def stub(seed: int, node: int, weights: NDArray[np.float64]) -> float:
+    """Write the stub's priors of a node and return its value in [0, 1)."""
+    key = _mix(np.uint64(seed) * np.uint64(0x2545F4914F6CDD1D) + np.uint64(node))
+    for index in range(weights.size):
+        weights[index] = 1.0 + float((key >> np.uint64(8 * index)) & np.uint64(255))
+    return float(_mix(key) >> np.uint64(11)) * 2.0**-53
+
+
+@numba.njit  # not cached on disk: numba would not notice that the kernels inlined here have changed
+def simulate(
+    t: Columns, size: int, rule: RuleParams, count: int, seed: int, weights: NDArray[np.float64], copies: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Select, expand, evaluate and back up until `count` simulations are done or the arrays are full; (new size, done)."""
+    for done in range(count):
+        if size + weights.size > t.parent.size:
+            return size, done
+        leaf = scoring.descend(t, ROOT, rule)
+        value = stub(seed, leaf, weights)
+        size = kernels.append_children(t, size, leaf, weights, copies)
+        t.value[leaf] = value
+        kernels.backup(t, leaf, value)
+    return size, count
+
+
+def grow_compiled(tree: Tree, simulations: int, *, rule: RuleParams, seed: int) -> None:
+    """Grow a tree in the compiled loop; Python comes in only where the arrays need room."""
+    weights, copies = np.empty(ACTIONS), np.ones(ACTIONS, np.int64)
+    while simulations:
+        tree.reserve(tree.size + ACTIONS)
+        tree.size, done = simulate(tree._columns, tree.size, rule, simulations, seed, weights, copies)
+        simulations -= done
+
+
+def grow_from_python(tree: Tree, simulations: int, *, rule: RuleParams, seed: int) -> None:
+    """Grow a tree through the methods of `Tree`, one call at a time."""
+    weights = np.empty(ACTIONS)
+    for _ in range(simulations):
+        leaf = tree.descend(rule)
+        tree.mark(leaf)
+        value = stub(seed, leaf, weights)
+        tree.add_children(leaf, weights)
+        tree.set_value(leaf, value)
+        tree.unmark(leaf)
+        tree.backup(leaf, value)
+
+
+def time_ours(name: str, simulations: int, repeats: int, *, seed: int) -> list[float]:
+    """Return seconds a tree."""
+    rule = Rule(exploration=1.25).params()
+    grow = grow_compiled if name == COMPILED else grow_from_python
+    grow(Tree(), 10, rule=rule, seed=seed)
+    seconds = []
+    for repeat in range(repeats):
+        tree = Tree()
+        began = time.perf_counter()
+        grow(tree, simulations, rule=rule, seed=seed + repeat)
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def install_peer(name: str, folder: Path) -> Path | None:
+    """Return the interpreter of the peer's environment, made if need be; None where it cannot be installed."""
+    home = folder.resolve() / name
+    interpreter, ready = home / "bin" / "python", home / "ready"
+    if not ready.exists():
+        commands = [
+            [sys.executable, "-m", "venv", str(home)],
+            [str(interpreter), "-m", "pip", "install", "-q", *REQUIREMENTS[name]],
+        ]
+        for command in commands:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                print(f"{name} is left out, it cannot be installed: {done.stderr.strip().splitlines()[-1:]}", flush=True)
+                return None
+        ready.touch()
+    return interpreter
+
+
+def time_peer(name: str, interpreter: Path, simulations: int, repeats: int) -> list[float]:
+    """Return seconds a tree. Raises RuntimeError with the peer's own message when it fails."""
+    script = Path(__file__).with_name("engine_peers.py")
+    command = [str(interpreter), str(script), name, str(simulations), str(repeats)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=script.parent, env={**os.environ, "JAX_PLATFORMS": "cpu"}
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name} failed at {simulations} simulations: {done.stderr[-2000:]}")
+    seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return seconds
+
+
+def ratio_interval(above: list[float], below: list[float], *, seed: int = 0) -> list[float]:
+    """Return the ratio of medians with its 95 % percentile bootstrap interval (Efron 1979)."""
+    rng = np.random.default_rng(seed)
+    a, b = np.asarray(above), np.asarray(below)
+    drawn = np.median(rng.choice(a, (4000, a.size)), axis=1) / np.median(rng.choice(b, (4000, b.size)), axis=1)
+    return [float(np.median(a) / np.median(b)), *(float(x) for x in np.quantile(drawn, [0.025, 0.975]))]
+
+
+def measure_many(*, trees: int, simulations: int, seed: int) -> dict[str, float]:
+    """Grow many trees in turn, one simulation at a time from Python, and report the longest pause and the memory a node."""
+    rule = Rule(exploration=1.25).params()
+    grown = [Tree() for _ in range(trees)]
+    longest = longest_busy = 0.0
+    began = time.perf_counter()
+    for _ in range(simulations):
+        for index, tree in enumerate(grown):
+            wall, busy = time.perf_counter(), time.thread_time()
+            grow_from_python(tree, 1, rule=rule, seed=seed + index)
+            longest_busy = max(longest_busy, time.thread_time() - busy)
+            longest = max(longest, time.perf_counter() - wall)
+    return {
+        "trees": trees,
+        "simulations_each": simulations,
+        "seconds": time.perf_counter() - began,
+        "longest_pause_ms": longest * 1e3,
+        "longest_pause_cpu_ms": longest_busy * 1e3,
+        "bytes_per_node": sum(tree.nbytes() for tree in grown) / sum(tree.size for tree in grown),
+        "most_bytes_per_node": max(tree.nbytes() / tree.size for tree in grown),
+    }
+
+
+def main(arguments: Arguments) -> None:
+    """Measure, print a table, write."""
+    interpreters = {}
+    for name in REQUIREMENTS:
+        interpreter = install_peer(name, arguments.peers)
+        if interpreter is not None:
+            interpreters[name] = interpreter
+    seconds: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for turn in range(arguments.rounds):
+        for size in SIZES:
+            for name in (COMPILED, FROM_PYTHON):
+                seconds[name][size] += time_ours(name, size, arguments.repeats, seed=arguments.seed + 1000 * turn)
+            for name, interpreter in interpreters.items():
+                if size <= PEER_SIZES[name]:
+                    seconds[name][size] += time_peer(name, interpreter, size, arguments.repeats)
+        print(f"round {turn + 1} of {arguments.rounds}", flush=True)
+
+    programs = {
+        name: {str(size): {"seconds": runs, "per_second": size / float(np.median(runs))} for size, runs in sizes.items()}
+        for name, sizes in seconds.items()
+    }
+    speed = {
+        name: {str(size): ratio_interval(runs, seconds[COMPILED][size]) for size, runs in seconds[name].items()}
+        for name in interpreters
+    }
+    flat = ratio_interval([s / 100 for s in seconds[COMPILED][100_000]], seconds[COMPILED][1_000])
+    flat_python = ratio_interval([s / 100 for s in seconds[FROM_PYTHON][100_000]], seconds[FROM_PYTHON][1_000])
+    many = measure_many(trees=256, simulations=1000, seed=arguments.seed)
+
+    width = max(map(len, programs)) + 2
+    print("\nsimulations a second".ljust(width) + "".join(f"{size:>12,}" for size in SIZES))
+    for name, sizes in programs.items():
+        cells = [f"{sizes[str(s)]['per_second']:>12,.0f}" if str(s) in sizes else " " * 11 + "-" for s in SIZES]
+        print(name.ljust(width) + "".join(cells))
+    for name, sizes in speed.items():
+        print(
+            f"{COMPILED} / {name}: "
+            + ", ".join(f"{float(k):,.0f}: {r[0]:.1f} [{r[1]:.1f}, {r[2]:.1f}]" for k, r in sizes.items())
+        )
+    print(f"cost a simulation at 100,000 / at 1,000: {flat[0]:.2f} [{flat[1]:.2f}, {flat[2]:.2f}] (goal: at most 1.5)")
+    print(f"  called from Python: {flat_python[0]:.2f} [{flat_python[1]:.2f}, {flat_python[2]:.2f}]")
+    print("256 trees: " + ", ".join(f"{name} {number:.4g}" for name, number in many.items()))
+
+    record = {
+        "command": "python -m benchmarks.engine "
+        + f"--rounds {arguments.rounds} --repeats {arguments.repeats} --seed {arguments.seed}",
+        "commit": _commit(),
+        "seed": arguments.seed,
+        "machine": {"system": platform.system(), "machine": platform.machine(), "cores": os.cpu_count()},
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": version("numpy"),
+            "numba": version("numba"),
+            **{name: next(r for r in REQUIREMENTS[name] if "==" in r).split("==")[1] for name in interpreters},
+        },
+        "programs": programs,
+        "times_faster_than": speed,
+        "cost_100000_over_1000": flat,
+        "cost_100000_over_1000_from_python": flat_python,
+        "many_trees": many,
+    }
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    )
+    return done.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments))
