@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -52,7 +52,7 @@ class Arguments:
     """validation while tuning, test for the figures."""
     seed: int = 0
     """Seed of problems and samples."""
-    settings: SearchSettings = SearchSettings()
+    settings: SearchSettings = field(default_factory=SearchSettings)
     """Of MCTS."""
     output: Path = Path(__file__).parent / "baselines" / "countdown_search.json"
     """Where the figures go."""
@@ -63,7 +63,12 @@ def solved(policy: Policy, problems: list[Problem], *, settings: SearchSettings,
     task = task_named("countdown")
     searches = (
         start_search(
-            problem, policy.encode(task.prompt(problem)), task=task, settings=settings, budget=Budget(tokens=tokens), seed=seed,
+            problem,
+            policy.encode(task.prompt(problem)),
+            task=task,
+            settings=settings,
+            budget=Budget(tokens=tokens),
+            seed=seed,
             context_length=policy.context_length,
         )
         for problem in problems

@@ -23,7 +23,7 @@ from treewise.search.driver import Driver
 from treewise.search.methods import start_search
 from treewise.search.settings import SearchSettings
 from treewise.search.tree_search import TreeSearch
-from treewise.search.types import Policy
+from treewise.search.types import Policy, Problem
 from treewise.value.countdown_problems import generate
 from treewise.value.evaluators import JudgementEvaluator
 from treewise.value.tasks import task_named
@@ -71,12 +71,17 @@ def main(arguments: Arguments) -> None:
     for count in arguments.counts:
         problems = generate(arguments.problems, numbers=count, split="test", seed=arguments.seed)
 
-        def begin(method: str, samples: int, problems=problems) -> list[TreeSearch]:
+        def begin(method: str, samples: int, problems: list[Problem] = problems) -> list[TreeSearch]:
             changes = {"samples": samples} if method == "best-of-n" else {}
             settings = SearchSettings(method=method, stop_when_proven=False, choose="majority", **changes)
             return [
                 start_search(
-                    p, policy.encode(task.prompt(p)), task=task, settings=settings, budget=Budget(), seed=arguments.seed,
+                    p,
+                    policy.encode(task.prompt(p)),
+                    task=task,
+                    settings=settings,
+                    budget=Budget(),
+                    seed=arguments.seed,
                     context_length=policy.context_length,
                 )
                 for p in problems

@@ -18,7 +18,8 @@ END_ID = 256
 """End of sequence in the byte codec: ids 0 to 255 are the bytes of UTF-8 text."""
 
 Script: TypeAlias = Callable[[Ids, int], tuple[Step, ...]]
-"""From the ids of prompt and path, and a seed, to the steps that follow; only those asked for are used."""
+"""From the ids of prompt and path, and a seed, to the steps that follow; only those asked for are used. The seed of a greedy
+request is 0."""
 
 Fault: TypeAlias = Callable[[int, StepRequest], TreewiseError | None]
 """From ticket and request to the error with which it fails, or None."""
@@ -175,7 +176,8 @@ class ScriptedPolicy:
         error = self._fault(ticket, request) if self._fault is not None else None
         if error is not None:
             return Proposal(ticket, error=error)
-        samples = tuple(self._limited(self._script(request.ids, seed), request) for seed in request.seeds)
+        seeds = [0] * len(request.seeds) if request.greedy else request.seeds
+        samples = tuple(self._limited(self._script(request.ids, seed), request) for seed in seeds)
         return Proposal(ticket, samples, prompt_tokens=len(request.ids) * len(samples))
 
     def _limited(self, chain: tuple[Step, ...], request: StepRequest) -> tuple[Step, ...]:

@@ -36,6 +36,8 @@ class _Row:
     sample: Sample
     draws: torch.Tensor
     """float64 `[max_tokens]` in [0, 1)."""
+    greedy: bool
+    """Takes the most likely token, whatever the temperature."""
 
 
 class TransformersPolicy:
@@ -155,7 +157,7 @@ class TransformersPolicy:
     def _generate(self, batch: list[_Queued]) -> None:
         """Sample every request of the batch until all its samples are done."""
         rows = [
-            _Row(sample, _draws(seed, queued.request.max_tokens))
+            _Row(sample, _draws(seed, queued.request.max_tokens), queued.request.greedy)
             for queued in batch
             for sample, seed in zip(queued.samples, queued.request.seeds, strict=True)
         ]
@@ -205,14 +207,18 @@ class TransformersPolicy:
     def _draw(self, logits: torch.Tensor, rows: list[_Row]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return one token a row, int64 `[N]`, and its log-probability under the distribution drawn from, float32 `[N]`."""
         logits = logits[:, : self._folder.vocabulary.size].float()
-        if self._sampling.temperature == 0:
-            tokens = logits.argmax(-1)
-            return tokens, log_softmax(logits, -1).gather(1, tokens[:, None])[:, 0]
+        likeliest = logits.argmax(-1)
+        if self._sampling.temperature == 0 or all(row.greedy for row in rows):
+            return likeliest, log_softmax(logits, -1).gather(1, likeliest[:, None])[:, 0]
         logprobs = _nucleus(log_softmax(logits / self._sampling.temperature, -1), self._sampling.top_p)
         draws = torch.stack([row.draws[len(row.sample.ids)] for row in rows]).to(self._device)
         cumulative = logprobs.double().exp().cumsum(-1)
         marks = draws[:, None] * cumulative[:, -1:]
         tokens = torch.searchsorted(cumulative, marks, right=True)[:, 0].clamp(max=logprobs.shape[1] - 1)
+        greedy = torch.tensor([row.greedy for row in rows], device=self._device)
+        if greedy.any():
+            tokens = torch.where(greedy, likeliest, tokens)
+            logprobs = torch.where(greedy[:, None], log_softmax(logits, -1), logprobs)
         return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 

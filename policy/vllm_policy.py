@@ -6,12 +6,13 @@ the first word, in the middle of a blank line) the rest is asked for as a contin
 
 Facts this file works around (vLLM 0.32): siblings of `n > 1` get seeds s, s + 1, ..., so every sample is a request of its
 own; a prompt read in chunks by a seeded request ends the CPU engine ("CPU Generator does not use offset"), so chunks are off
-there; a killed engine leaves `get_output` waiting for ever, so its life is watched here.
+there; a killed engine leaves `get_output` waiting for ever, so its life is watched here; and `unseen_main` below.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,6 +65,23 @@ def _quiet_children() -> Iterator[None]:
         del os.environ["PYTHONWARNINGS"]
 
 
+@contextmanager
+def unseen_main() -> Iterator[None]:
+    """Keep processes spawned inside from importing the caller's main module again: they need nothing of it.
+
+    What it imports would be loaded in each of them, and vLLM 0.32 does not start on a CPU where numba is loaded: its scan of
+    all modules for kernels fails on `llvmlite.binding.ffi.lib`, which answers to every attribute name.
+    """
+    main = sys.modules["__main__"]
+    kept = {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
+    vars(main).pop("__file__", None)
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        vars(main).update(kept)
+
+
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """Size and shape of the engine; none of it changes what is sampled beyond rounding."""
@@ -104,7 +122,7 @@ class _Lane:
 
 
 class VLLMPolicy:
-    """Proposes steps with a vLLM engine. Use it from one thread, in a script guarded by `if __name__ == "__main__"`."""
+    """Proposes steps with a vLLM engine. Use it from one thread."""
 
     def __init__(
         self,
@@ -220,6 +238,25 @@ class VLLMPolicy:
         self._finished.clear()
         self._engine.engine_core.shutdown()
 
+    @property
+    def engine(self) -> Any:
+        """vLLM's `LLMEngine` behind the policy, for measurements; requests added to it directly are no business of `collect`."""
+        return self._engine
+
+    def sampling_arguments(self, request: StepRequest, index: int, *, taken: int = 0) -> dict[str, Any]:
+        """Return the arguments of vLLM's `SamplingParams` for one sample that has `taken` tokens already."""
+        return {
+            "temperature": self._sampling.temperature,
+            "top_p": self._sampling.top_p,
+            "seed": continued_seed(request.seeds[index], taken),
+            "max_tokens": request.max_tokens - taken,
+            "logprobs": 0,
+            "flat_logprobs": True,
+            "output_kind": self._api.RequestOutputKind.FINAL_ONLY,
+            "skip_clone": True,
+            **(self._running_on if request.steps is None else self._stopping),
+        }
+
     def _stop_arguments(self, grammar: StepGrammar) -> dict[str, Any]:
         """Sampling arguments that stop at every token which may end a step."""
         ids = self._rules.end_ids | self._folder.vocabulary.completing_ids(grammar.separators)
@@ -237,18 +274,7 @@ class VLLMPolicy:
 
     def _submit(self, flight: _Flight, index: int) -> None:
         request, sample = flight.request, flight.samples[index]
-        taken = len(sample.ids)
-        params = self._api.SamplingParams(
-            temperature=self._sampling.temperature,
-            top_p=self._sampling.top_p,
-            seed=continued_seed(request.seeds[index], taken),
-            max_tokens=request.max_tokens - taken,
-            logprobs=0,
-            flat_logprobs=True,
-            output_kind=self._api.RequestOutputKind.FINAL_ONLY,
-            skip_clone=True,
-            **(self._running_on if request.steps is None else self._stopping),
-        )
+        params = self._api.SamplingParams(**self.sampling_arguments(request, index, taken=len(sample.ids)))
         ids = [*request.ids, *sample.ids]
         name = str(self._serial)
         self._serial += 1
@@ -398,7 +424,7 @@ def engine_arguments(options: EngineOptions, *, folder: Any) -> dict[str, Any]:
 
 def _start(path: Path, options: EngineOptions, arguments: dict[str, Any]) -> tuple[_Api, Any]:
     try:
-        with warnings.catch_warnings(), _quiet_children():
+        with warnings.catch_warnings(), _quiet_children(), unseen_main():
             warnings.simplefilter("ignore")  # of vLLM and torch about themselves
             from vllm import EngineArgs, SamplingParams
             from vllm.inputs import tokens_input

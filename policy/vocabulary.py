@@ -91,9 +91,7 @@ class Vocabulary:
         letter = self.tokenizer.encode("a", add_special_tokens=False)[-1:]
         lead = self.decode(letter)
         after = [self.decode([*letter, i]) for i in range(self.size)]
-        return [
-            {self.decode([i]), text[len(lead) :] if text.startswith(lead) else text} for i, text in enumerate(after)
-        ]
+        return [{self.decode([i]), text[len(lead) :] if text.startswith(lead) else text} for i, text in enumerate(after)]
 
 
 class TextStream:

@@ -29,6 +29,4 @@ def start_search(
 ) -> TreeSearch:
     """Return a search that has asked nothing yet. Raises ContextOverflow or InputError when it cannot be run."""
     method = METHODS[settings.method]
-    return method(
-        problem, prompt_ids, task=task, settings=settings, budget=budget, seed=seed, context_length=context_length
-    )
+    return method(problem, prompt_ids, task=task, settings=settings, budget=budget, seed=seed, context_length=context_length)

@@ -40,3 +40,6 @@ class SamplingSearch(TreeSearch):
 
     def _abandoned(self, errand: Errand) -> None:
         self.meter.end_simulation(counted=False)
+
+    def _votes_left(self) -> int | None:
+        return self._samples - self.meter.simulations

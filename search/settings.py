@@ -46,8 +46,8 @@ class SearchSettings:
     """mcts: selection uses the mean of the visits or the best value below."""
     in_flight: Literal["wu", "virtual_loss"] = "wu"
     """mcts: how unfinished simulations count in selection."""
-    widening_k: float = 0.0
-    """mcts: a node may have widening_k * visits**widening_alpha children; 0 keeps `width`."""
+    widening_k: float = 1.0
+    """mcts: a node is given another child while it has at most widening_k * visits**widening_alpha samples; 0 keeps `width`."""
     widening_alpha: float = 0.5
     """mcts: exponent of widening, in [0, 1]."""
     considered: int = 16
@@ -56,8 +56,8 @@ class SearchSettings:
     """Identical sibling steps become one child: same ids, same text up to white space, or never."""
     samples: int = 16
     """best-of-n, majority: solutions sampled."""
-    choose: ChoiceName = "value"
-    """How the answer is chosen among finished paths."""
+    choose: ChoiceName | None = None
+    """How the answer is chosen among finished paths; None is "majority" for method majority and "value" for the others."""
     aggregate: AggregationName = "last"
     """How the values of a path's steps become the path's value: the last, the least, the product."""
     max_steps: int | None = None
@@ -67,7 +67,8 @@ class SearchSettings:
     stop_when_proven: bool = True
     """End as soon as the task itself shows an answer to be right."""
     prune: bool = True
-    """mcts with choose "visits": end when the rest of the budget cannot change the answer."""
+    """End when the rest of the budget cannot change the answer: a finished path of value 1 where the last value chooses, a lead
+    larger than all votes to come where votes choose. Where visits choose there is no such rule."""
 
     def __post_init__(self) -> None:
         for name, low in (("width", 1), ("lanes", 1), ("samples", 1), ("considered", 1)):
@@ -79,11 +80,17 @@ class SearchSettings:
         if self.method != "mcts":
             changed = [f.name for f in fields(self) if f.name in MCTS_ONLY and getattr(self, f.name) != f.default]
             if changed:
-                raise InputError(f"{', '.join(changed)} has no effect on method {self.method!r}", "leave it out, or use method mcts")
+                message = f"{', '.join(changed)} has no effect on method {self.method!r}"
+                raise InputError(message, "leave it out, or use method mcts")
         if self.method in ("greedy", "mcts") and self.samples != 16:
             raise InputError(f"samples has no effect on method {self.method!r}", "leave it out, or use best-of-n or majority")
         if self.method == "mcts":
             self.build_rule()
+
+    @property
+    def choice(self) -> ChoiceName:
+        """How the answer is chosen, resolved."""
+        return self.choose or ("majority" if self.method == "majority" else "value")
 
     def build_rule(self, *, tie_seed: int = 0) -> Rule:
         """Return the selection rule. Raises InputError when a number is out of its range."""
@@ -103,8 +110,22 @@ class SearchSettings:
 
 
 MCTS_ONLY = frozenset(
-    "width lanes run_to rule exploration first_play first_play_value value_range own_weight backup in_flight widening_k "
-    "widening_alpha considered prune".split()
+    {
+        "width",
+        "lanes",
+        "run_to",
+        "rule",
+        "exploration",
+        "first_play",
+        "first_play_value",
+        "value_range",
+        "own_weight",
+        "backup",
+        "in_flight",
+        "widening_k",
+        "widening_alpha",
+        "considered",
+    }
 )
 """Fields that only method mcts reads."""
 

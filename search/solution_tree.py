@@ -146,9 +146,7 @@ class SolutionTree:
 
     def _judge(self, child: int, parent: Path, step: Step, growth: Growth) -> None:
         ids = parent.ids + step.ids
-        path = Path(
-            self.problem, ids, (*parent.ends, len(ids)), self._prompt_length, (*parent.texts, step.text), step.finish
-        )
+        path = Path(self.problem, ids, (*parent.ends, len(ids)), self._prompt_length, (*parent.texts, step.text), step.finish)
         self._last_path = (child, path)
         judgement = self.task.judge(path)
         if judgement.standing is Standing.OPEN:

@@ -10,12 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from treewise.search.answer import Candidate, Choice, choose
+from treewise.search.answer import Candidate, Choice, aggregate, choose
 from treewise.search.budget import Budget, Meter
 from treewise.search.seeds import sibling_seed
 from treewise.search.settings import SearchSettings
 from treewise.search.solution_tree import Growth, SolutionTree
 from treewise.search.trace import Origin, Trace, build_trace
+from treewise.search.tree import State
 from treewise.search.types import (
     Answer,
     Ask,
@@ -39,6 +40,9 @@ from treewise.search.types import (
 
 TRACED = ("parent", "depth", "prior", "multiplicity", "visits", "mean", "best", "value", "exhausted")
 """Tree columns that a trace keeps as they are."""
+
+MOST_BARREN = 3
+"""Proposals in a row without a usable sample that end a search as failed."""
 
 REASONS = {
     SearchEnd.BUDGET: "the budget is spent",
@@ -96,6 +100,8 @@ class TreeSearch(ABC):
         self._asked: dict[int, int] = {}
         self._outbox: list[Ask] = []
         self._rounds_told = 0
+        self._barren = 0
+        """Proposals in a row without a usable sample."""
         if len(prompt_ids) >= context_length:
             raise ContextOverflow(
                 f"problem {problem.id!r} has a prompt of {len(prompt_ids)} tokens and the model's context is {context_length}",
@@ -112,8 +118,13 @@ class TreeSearch(ABC):
     def _grown(self, errand: Errand) -> None:
         """A proposal's nodes are in the tree and valued."""
 
+    @abstractmethod
     def _abandoned(self, errand: Errand) -> None:
         """A proposal will never come back; undo its marks."""
+
+    @abstractmethod
+    def _votes_left(self) -> int | None:
+        """Most samples that may still finish; None when nothing bounds them."""
 
     # The protocol.
 
@@ -234,9 +245,11 @@ class TreeSearch(ABC):
 
     def _close_terminal(self, node: int, value: float) -> None:
         """Give a finished or dead node its outcome, once."""
-        self.solutions.tree.set_value(node, value)
-        self.solutions.tree.set_terminal(node)
-        self.solutions.tree.backup(node, value)
+        tree = self.solutions.tree
+        tree.set_value(node, value)
+        if tree.state(node) is not State.TERMINAL:
+            tree.set_terminal(node)
+        tree.backup(node, value)
 
     def _candidates(self) -> list[Candidate]:
         """The finished paths that may be answered with."""
@@ -256,7 +269,7 @@ class TreeSearch(ABC):
         candidates = self._candidates()
         proven = [c for c in candidates if self.solutions.judgements[c.node].proven]
         s = self.settings
-        return choose(proven or candidates, choice=s.choose, aggregation=s.aggregate, seed=self.seed)
+        return choose(proven or candidates, choice=s.choice, aggregation=s.aggregate, seed=self.seed)
 
     # Inside.
 
@@ -276,7 +289,8 @@ class TreeSearch(ABC):
         if used > errand.reserved:
             self.meter.settle(reserved=errand.reserved, used=errand.reserved)
             self._abandoned(errand)
-            self.fail(PolicyError(f"the policy returned {used} tokens where {errand.reserved} were allowed", "report it as a fault"))
+            message = f"the policy returned {used} tokens where {errand.reserved} were allowed"
+            self.fail(PolicyError(message, "report it as a fault of the policy"))
             return
         growth = self.solutions.grow(errand.node, proposal.samples)
         errand.growth = growth
@@ -291,13 +305,19 @@ class TreeSearch(ABC):
         bill.dropped += growth.dropped
         bill.unfinished += growth.cut
         if not growth.first:
+            self._barren += 1
             self._abandoned(errand)
-            where = f"problem {self.problem.id!r}, node {errand.node}"
-            self.fail(PolicyError(f"the policy returned no usable sample for {where}", "look at the model and its logs", retryable=True))
+            if self._barren >= MOST_BARREN:
+                where = f"problem {self.problem.id!r}, node {errand.node}, {self._barren} times in a row"
+                remedy = "look at the model and its logs"
+                self.fail(PolicyError(f"the policy returned no usable sample for {where}", remedy, retryable=True))
             return
+        self._barren = 0
         for node in growth.new:
             if self.solutions.standings[node] is Standing.DEAD:
                 self._close_terminal(node, 0.0)
+            elif self.solutions.standings[node] is Standing.FINISHED:
+                self.solutions.tree.set_terminal(node)
         errand.waiting = tuple(n for n in growth.new if self.solutions.standings[n] is not Standing.DEAD)
         if errand.waiting:
             paths = tuple(self.solutions.path(node) for node in errand.waiting)
@@ -325,12 +345,24 @@ class TreeSearch(ABC):
         self._grown(errand)
         if proven and self.settings.stop_when_proven:
             self._finish(SearchEnd.PROVEN)
-        elif not self.done and self.settings.choose == "value" and self._settled():
+        elif not self.done and self.settings.prune and self._settled():
             self._finish(SearchEnd.SETTLED)
 
     def _settled(self) -> bool:
-        """Whether a finished path already has the largest value there is."""
-        return self.settings.aggregate == "last" and any(
-            self.solutions.tree.value(node) >= 1.0 for node in self.solutions.finished
-        )
+        """Whether the rest of the budget cannot change the answer.
 
+        By value: a finished path has the largest value there is. By majority: the lead is larger than all votes to come. By
+        visits there is no such bound below the root, and the search goes on.
+        """
+        choice, finished = self.settings.choice, self.solutions.finished
+        if choice == "value":
+            return self.settings.aggregate == "last" and any(self.solutions.tree.value(node) >= 1.0 for node in finished)
+        left = self._votes_left()
+        if choice == "visits" or left is None or left >= sum(self.solutions.tree.multiplicity(node) for node in finished):
+            return False
+        votes: dict[str, float] = {}
+        for c in self._candidates():
+            weight = aggregate(c.values, self.settings.aggregate) if choice == "weighted-majority" else 1.0
+            votes[c.text] = votes.get(c.text, 0.0) + c.copies * weight
+        ranked = sorted(votes.values(), reverse=True)
+        return bool(ranked) and ranked[0] - (ranked[1] if len(ranked) > 1 else 0.0) > left

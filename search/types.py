@@ -123,7 +123,7 @@ class Proposal:
     """Tokens of the prompt and path that the backend was given, once per sample."""
     cached_tokens: int = 0
     """Of those, tokens served by a prefix cache."""
-    error: "TreewiseError | None" = None
+    error: TreewiseError | None = None
     """Set when the request failed after the policy's own retries."""
 
 
@@ -377,7 +377,7 @@ class Answer:
     reason: str
     """One sentence for the user."""
     bill: Bill
-    error: "TreewiseError | None" = None
+    error: TreewiseError | None = None
 
     @property
     def finished(self) -> bool:
@@ -403,7 +403,7 @@ class Search(Protocol):
         follows at once on the result that it was asked for."""
         ...
 
-    def fail(self, error: "TreewiseError") -> None:
+    def fail(self, error: TreewiseError) -> None:
         """End with an error; what is finished is kept. Nothing is left in flight."""
         ...
 

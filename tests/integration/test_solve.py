@@ -20,7 +20,7 @@ import pytest
 from treewise.app.main import main
 from treewise.policy.scripted import ScriptedPolicy, decode_bytes, text_step
 from treewise.search.trace_parquet import read_traces
-from treewise.search.types import Evaluation, Ids, ModelNotFound, PolicyError, Step, StepRequest
+from treewise.search.types import Evaluation, Ids, ModelNotFound, PolicyError, Proposal, Step, StepRequest
 from treewise.search.types import Path as Solution
 
 ROWS = [
@@ -125,6 +125,25 @@ def test_concurrency_does_not_change_results(problems: str, call: Call) -> None:
     arguments = ["--problems", problems, "--policy", "scripted", "--simulations", "8"]
     one, many = (without_seconds(call(*arguments, "--concurrency", n)[1]) for n in ("1", "64"))
     assert one == many
+
+
+@pytest.mark.parametrize(("concurrency", "most"), [("1", 1), ("2", 2), ("64", 4)])
+def test_concurrency_bounds_the_problems_under_way(
+    concurrency: str, most: int, problems: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from treewise.policy.countdown_script import END, decode_words, encode_words, random_steps
+
+    under_way: list[int] = []
+
+    class Watched(ScriptedPolicy):
+        def collect(self, *, wait: bool) -> list[Proposal]:
+            prompts = {request.ids[: request.prompt_length] for ticket, request in self.requests if ticket in self._under_way}
+            under_way.append(len(prompts))
+            return super().collect(wait=wait)
+
+    play(monkeypatch, Watched(random_steps, encode=encode_words, decode=decode_words, vocabulary_size=END + 1))
+    call("--problems", problems, *FIXED, "--concurrency", concurrency)
+    assert max(under_way) == most
 
 
 @pytest.mark.parametrize("method", ["mcts", "greedy", "best-of-n", "majority"])

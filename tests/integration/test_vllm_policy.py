@@ -86,8 +86,6 @@ def test_stop_text_ends_the_solution(policy: VLLMPolicy, prompt: Ids) -> None:
                 assert "aa" not in policy.decode(tuple(i for step in chain for i in step.ids)[:-1])
 
 
-
-
 def test_log_probabilities_of_continuations_are_those_of_the_whole_path(
     policy: VLLMPolicy, byte_model: Path, prompt: Ids
 ) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from multiprocessing.spawn import get_preparation_data
 from pathlib import Path
 
 import pytest
 
 from treewise.policy.model_folder import open_folder
 from treewise.policy.sampling import Sampling, continued_seed
-from treewise.policy.vllm_policy import EngineOptions, VLLMPolicy, engine_arguments, prepare_environment
+from treewise.policy.vllm_policy import EngineOptions, VLLMPolicy, engine_arguments, prepare_environment, unseen_main
 from treewise.search.types import InputError, ModelNotFound, StepGrammar
 
 
@@ -19,6 +20,16 @@ def test_environment_of_the_user_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare_environment()
     assert os.environ["VLLM_LOGGING_LEVEL"] == "DEBUG"
     assert os.environ["HF_HUB_OFFLINE"] == "1"
+
+
+def test_engine_processes_do_not_import_the_callers_script() -> None:
+    """With numba loaded in its processes vLLM 0.32 does not start, and a script need not be guarded."""
+    before = get_preparation_data("engine")
+    with unseen_main():
+        inside = get_preparation_data("engine")
+    assert not any(name.startswith("init_main") for name in inside)
+    assert get_preparation_data("engine") == before
+    assert any(name.startswith("init_main") for name in before)
 
 
 @pytest.mark.parametrize("field", ["max_num_seqs", "max_model_len"])

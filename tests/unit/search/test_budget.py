@@ -48,7 +48,13 @@ def test_a_negative_limit_names_the_field(field: str) -> None:
 
 @pytest.mark.parametrize(
     ("budget", "spent"),
-    [(Budget(), False), (Budget(tokens=0), True), (Budget(simulations=0), True), (Budget(evaluator_tokens=0), True), (Budget(tokens=1), False)],
+    [
+        (Budget(), False),
+        (Budget(tokens=0), True),
+        (Budget(simulations=0), True),
+        (Budget(evaluator_tokens=0), True),
+        (Budget(tokens=1), False),
+    ],
 )
 def test_a_limit_of_nothing_is_spent_from_the_start(budget: Budget, spent: bool) -> None:
     assert Meter(budget).spent() is spent

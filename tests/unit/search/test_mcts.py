@@ -67,7 +67,9 @@ def test_no_budget_runs_nothing_and_says_so(world) -> None:
     leaf=st.booleans(),
 )
 @settings(max_examples=25)
-def test_any_order_of_completion_gives_the_same_trace(world, order: int, lanes: int, widths: tuple[int, float], leaf: bool) -> None:
+def test_any_order_of_completion_gives_the_same_trace(
+    world, order: int, lanes: int, widths: tuple[int, float], leaf: bool
+) -> None:
     options = {"lanes": lanes, "width": widths[0], "widening_k": widths[1], "run_to": "leaf" if leaf else "finish"}
     first = world.run(budget=Budget(tokens=150), problems=3, **options)
     other = world.run(
@@ -83,7 +85,9 @@ def test_one_lane_equals_the_sequential_rule_bit_for_bit(world) -> None:
     """A plain recursive search, written here with Python floats, makes the same tree."""
     search = world.run(budget=Budget(simulations=40), problems=1, lanes=1, width=2, widening_k=0.0, merge="none")["p0"]
     policy = ScriptedPolicy(world.random_digits)
-    reference = SequentialSearch(policy, prompt=policy.encode(world.Task().prompt(search.problem)), run_seed=0, problem_id="p0", world=world)
+    reference = SequentialSearch(
+        policy, prompt=policy.encode(world.Task().prompt(search.problem)), run_seed=0, problem_id="p0", world=world
+    )
     for _ in range(40):
         reference.simulate()
     tree = search.solutions.tree
@@ -98,7 +102,7 @@ class SequentialSearch:
     """PUCT with c = 1, first play = parent's value, own evaluation worth one visit, in plain Python."""
 
     def __init__(self, policy, *, prompt, run_seed: int, problem_id: str, world) -> None:
-        from treewise.search.seeds import sibling_seed  # noqa: PLC0415
+        from treewise.search.seeds import sibling_seed
 
         self.seed = lambda node, index: sibling_seed(run_seed, problem_id, node, index)
         self.script, self.world = world.random_digits, world
@@ -165,7 +169,7 @@ class SequentialSearch:
 
 def float_32(value: float) -> float:
     """The value as the tree stores it."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     return float(np.float32(value))
 
@@ -197,7 +201,7 @@ def test_a_wrong_number_of_values_is_an_error_and_never_a_default(world) -> None
 
     for search in world.run(budget=Budget(simulations=10), evaluator=Short()).values():
         assert search.answer().end is SearchEnd.FAILED
-        assert "values for" in search.answer().reason
+        assert "evaluations for" in search.answer().reason
 
 
 def test_a_failed_request_ends_its_search_with_the_reason_and_keeps_what_is_finished(world) -> None:
@@ -213,22 +217,29 @@ def test_a_failed_request_ends_its_search_with_the_reason_and_keeps_what_is_fini
 
 
 def test_a_dead_backend_ends_every_search_and_leaves_nothing_in_flight(world) -> None:
-    for search in world.run(budget=Budget(simulations=50), policy=ScriptedPolicy(world.random_digits, fail_after=40), lanes=8).values():
+    for search in world.run(
+        budget=Budget(simulations=50), policy=ScriptedPolicy(world.random_digits, fail_after=40), lanes=8
+    ).values():
         assert search.answer().end is SearchEnd.FAILED
         assert left_over(search) == NOTHING
 
 
 def test_stopping_the_run_cancels_what_is_under_way(world) -> None:
-    from treewise.search.driver import Driver  # noqa: PLC0415
-    from treewise.search.methods import start_search  # noqa: PLC0415
-    from treewise.search.settings import SearchSettings  # noqa: PLC0415
-    from treewise.search.types import Problem  # noqa: PLC0415
+    from treewise.search.driver import Driver
+    from treewise.search.methods import start_search
+    from treewise.search.settings import SearchSettings
+    from treewise.search.types import Problem
 
     policy, task = ScriptedPolicy(world.random_digits), world.Task()
     searches = [
         start_search(
-            Problem(f"p{i}", "x\n"), policy.encode(task.prompt(Problem("p", "x\n"))), task=task, settings=SearchSettings(),
-            budget=Budget(simulations=5 if i == 0 else 500), seed=0, context_length=999,
+            Problem(f"p{i}", "x\n"),
+            policy.encode(task.prompt(Problem("p", "x\n"))),
+            task=task,
+            settings=SearchSettings(),
+            budget=Budget(simulations=5 if i == 0 else 500),
+            seed=0,
+            context_length=999,
         )
         for i in range(3)
     ]
@@ -284,12 +295,29 @@ def test_a_finished_path_of_the_largest_value_settles_the_search(world) -> None:
     assert search.bill.simulations <= 4
 
 
-def test_pruning_by_visits_never_changes_the_answer(world) -> None:
-    """The pruned search and the whole one agree, and pruning does happen somewhere."""
-    sizes = {"simulations": 60}
-    whole = world.run(budget=Budget(**sizes), problems=20, choose="visits", prune=False, lanes=1, width=2)
-    pruned = world.run(budget=Budget(**sizes), problems=20, choose="visits", prune=True, lanes=1, width=2)
+@pytest.mark.parametrize("method", ["mcts", "majority"])
+@pytest.mark.parametrize("choose", ["majority", "weighted-majority"])
+def test_pruning_never_changes_the_answer_and_saves_something(world, method: str, choose: str) -> None:
+    def run(prune: bool):
+        policy = ScriptedPolicy(world.script(lambda ids, seed: "12"[seed % 5 == 0]))
+        limits = {"samples": 60} if method == "majority" else {}
+        task = world.Task(depth=2)
+        return world.run(
+            budget=Budget(simulations=60),
+            problems=8,
+            method=method,
+            choose=choose,
+            prune=prune,
+            policy=policy,
+            task=task,
+            merge="none",
+            **limits,
+        )
+
+    whole, pruned = run(False), run(True)
     assert {n: s.answer().text for n, s in whole.items()} == {n: s.answer().text for n, s in pruned.items()}
+    assert any(s.answer().end is SearchEnd.SETTLED for s in pruned.values())
+    assert sum(s.bill.policy_tokens for s in pruned.values()) < sum(s.bill.policy_tokens for s in whole.values())
 
 
 def test_a_path_that_never_finishes_is_cut_and_counted(world) -> None:

@@ -1,0 +1,55 @@
+"""Greedy, best-of-n and majority in the same frame."""
+
+from __future__ import annotations
+
+import pytest
+
+from treewise.policy.scripted import ScriptedPolicy, text_step
+from treewise.search.budget import Budget
+from treewise.search.types import SearchEnd
+
+
+def test_best_of_n_draws_n_whole_solutions_and_gives_the_best(world) -> None:
+    policy = ScriptedPolicy(world.random_digits)
+    for search in world.run(budget=Budget(), method="best-of-n", samples=12, policy=policy).values():
+        assert search.bill.simulations == 12
+        assert search.bill.rounds == 1
+        answers = [search.solutions.judgements[n].answer for n in search.solutions.finished]
+        assert search.answer().value == max(world.value_of(a) for a in answers)
+    assert {request.steps for _, request in policy.requests} == {None}
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 7, 32, 33, 100, 333])
+def test_the_token_budget_is_a_hard_limit(world, tokens: int) -> None:
+    for search in world.run(budget=Budget(tokens=tokens), method="best-of-n", samples=1000).values():
+        assert search.bill.policy_tokens <= tokens
+        assert search.answer().end is SearchEnd.BUDGET
+        assert search.meter.reserved_tokens == 0
+
+
+def test_samples_with_a_common_start_share_nodes_and_keep_their_copies(world) -> None:
+    policy = ScriptedPolicy(lambda ids, seed: tuple(text_step(f"{digit}\n") for digit in "12345"))
+    search = world.run(budget=Budget(), method="majority", samples=7, policy=policy, prune=False, problems=1)["p0"]
+    tree = search.solutions.tree
+    assert tree.size == 6
+    assert tree.multiplicity(search.solutions.finished[0]) == 7
+    assert search.answer().text == "12345"
+
+
+def test_greedy_asks_once_for_the_most_likely_tokens(world) -> None:
+    policy = ScriptedPolicy(world.random_digits)
+    search = world.run(budget=Budget(), method="greedy", policy=policy, problems=1)["p0"]
+    assert [request.greedy for _, request in policy.requests] == [True]
+    assert search.bill.simulations == 1
+    assert search.answer().end is SearchEnd.COMPLETE
+
+
+def test_majority_gives_the_most_frequent_answer(world) -> None:
+    policy = ScriptedPolicy(lambda ids, seed: world.script(lambda i, s: "7" if seed % 4 == 0 else "3")(ids, seed))
+    search = world.run(budget=Budget(), method="majority", samples=40, policy=policy, task=world.Task(depth=1), problems=1)["p0"]
+    assert search.answer().text == "3"
+
+
+def test_a_budget_of_simulations_limits_the_samples(world) -> None:
+    search = world.run(budget=Budget(simulations=5), method="best-of-n", samples=12, problems=1)["p0"]
+    assert (search.bill.simulations, search.answer().end) == (5, SearchEnd.BUDGET)
