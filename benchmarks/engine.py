@@ -39,7 +39,7 @@ REQUIREMENTS = {
     "treequest": ("treequest==0.3.3",),
     "llm-reasoners": ("--no-deps", "llm-reasoners==1.0.2", "numpy", "tqdm"),
 }
-PEER_SIZES = {"open_spiel": 100_000, "mctx": 10_000, "treequest": 10_000, "llm-reasoners": 10_000}
+PEER_SIZES = {"open_spiel": 100_000, "mctx": 10_000, "treequest": 10_000, "llm-reasoners": 1_000}
 """Largest tree of each peer: beyond it a run takes minutes."""
 COMPILED, FROM_PYTHON = "treewise, compiled loop", "treewise, called from Python"
 
@@ -51,7 +51,7 @@ class Arguments:
     rounds: int = 3
     """Rounds over all programs and sizes."""
     repeats: int = 3
-    """Trees a program, size and round."""
+    """Trees a program, size and round; peers grow one from 10,000 simulations on."""
     seed: int = 0
     """Of the stub model."""
     peers: Path = Path("build/peers")
@@ -205,7 +205,7 @@ def main(arguments: Arguments) -> None:
                 seconds[name][size] += time_ours(name, size, arguments.repeats, seed=arguments.seed + 1000 * turn)
             for name, interpreter in interpreters.items():
                 if size <= PEER_SIZES[name]:
-                    seconds[name][size] += time_peer(name, interpreter, size, arguments.repeats)
+                    seconds[name][size] += time_peer(name, interpreter, size, arguments.repeats if size < 10_000 else 1)
         print(f"round {turn + 1} of {arguments.rounds}", flush=True)
 
     programs = {

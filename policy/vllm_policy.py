@@ -73,7 +73,7 @@ def unseen_main() -> Iterator[None]:
     all modules for kernels fails on `llvmlite.binding.ffi.lib`, which answers to every attribute name.
     """
     main = sys.modules["__main__"]
-    kept = {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
+    kept: dict[str, Any] = {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
     vars(main).pop("__file__", None)
     main.__spec__ = None
     try:

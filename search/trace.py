@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from json import JSONDecodeError, loads
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -186,7 +186,7 @@ def build_trace(
             )
     flat_ids, id_offsets = join_rows(ids)
     flat_outputs, output_offsets = join_rows(outputs)
-    nodes = NodeTable(
+    nodes = NodeTable.of_columns(
         parent=np.asarray(parent),
         depth=np.asarray(depth),
         ids=np.asarray(flat_ids),
@@ -226,7 +226,7 @@ def _cleaned(record: Record) -> Record:
     if record is None:
         return record
     texts = {f.name: getattr(record, f.name) for f in fields(record) if type(getattr(record, f.name)) is str}
-    changed = {name: clean_text(text) for name, text in texts.items() if clean_text(text) != text}
+    changed: dict[str, Any] = {name: clean_text(text) for name, text in texts.items() if clean_text(text) != text}
     return replace(record, **changed) if changed else record
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,6 +106,15 @@ class NodeTable:
         _check_offsets("output_offsets", self.output_offsets, len(self.outputs))
         self._check_tree()
         self._check_numbers()
+
+    @classmethod
+    def of_columns(cls, **columns: ArrayLike | Sequence[str | None]) -> NodeTable:
+        """Return the table of columns named as its fields, whose numbers and words are not yet of the fields' types.
+
+        Raises:
+            TraceError: as the constructor, which converts and checks them.
+        """
+        return cls(**cast("dict[str, Any]", columns))
 
     def __len__(self) -> int:
         return len(self.parent)

@@ -261,7 +261,7 @@ def _read_nodes(cells: dict[str, pa.Scalar]) -> NodeTable:
         common = min(len(known), len(offsets))
         for end in np.flatnonzero(known[:common] != offsets[:common])[:1]:
             raise TraceError(f"node {end - 1} has lists of different length in node_ids and {name}", "the file is damaged")
-    return NodeTable(**values, **words, **cuts)
+    return NodeTable.of_columns(**values, **words, **cuts)
 
 
 def _numbers(name: str, column: pa.Array) -> NDArray[np.generic]:

@@ -86,7 +86,7 @@ class Muon:
 def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
     """Return matrices `[K, M, N]` with singular values pushed to about 1 (quintic Newton-Schulz)."""
     tall = matrices.size(-2) > matrices.size(-1)
-    x = matrices.mT if tall else matrices
+    x: torch.Tensor = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(5):
         a = x @ x.mT
@@ -207,7 +207,7 @@ def train(spec: Pretraining, folder: Path, *, checkpoint_every: int = 250) -> No
             os.replace(f"{state_file}.new", state_file)
     model.eval().save_pretrained(folder)
     build_tokenizer().save_pretrained(folder)
-    record = {"command": "python -m treewise.training.pretrain", "settings": asdict(spec), "loss": log}
+    record: dict[str, object] = {"command": "python -m treewise.training.pretrain", "settings": asdict(spec), "loss": log}
     record |= {"parameters": sum(p.numel() for p in model.parameters()), "wall_seconds": round(time.perf_counter() - began)}
     (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n")
     state_file.unlink(missing_ok=True)
