@@ -18,6 +18,7 @@ from treewise.search.types import (
     Evaluation,
     EvaluationAsk,
     Evaluator,
+    EvaluatorError,
     InputError,
     Policy,
     PolicyError,
@@ -82,6 +83,7 @@ class Driver:
         more = True
         try:
             while True:
+                yield from self._take_ended()
                 while more and len(self._running) < concurrency:
                     search = next(waiting, None)
                     if search is None:
@@ -89,10 +91,10 @@ class Driver:
                         break
                     self._start(search)
                 self._value()
+                self._stop_late()
                 if on_progress is not None:
                     on_progress(self.progress())
-                while self._ended:
-                    yield self._ended.popleft()
+                yield from self._take_ended()
                 if not self._running:
                     if more:
                         continue
@@ -114,26 +116,47 @@ class Driver:
             simulations + sum(b.simulations for b in bills),
         )
 
+    def _take_ended(self) -> Iterator[Search]:
+        """Hand out what has ended before anything slow is done: an interruption then finds it written."""
+        while self._ended:
+            yield self._ended.popleft()
+
     def _start(self, search: Search) -> None:
         running = _Running(search, self._clock(), search.seconds)
         self._running.append(running)
+        if running.seconds is not None and running.seconds <= 0:
+            search.stop(SearchEnd.BUDGET)
         self._pump(running)
 
     def _pump(self, running: _Running) -> None:
         """Tell what can be told, send what is asked for, until the search waits or is done."""
         while True:
-            if not running.search.done:
-                self._send(running)
+            try:
+                if self._advance(running):
+                    continue
+            except TreewiseError as error:
+                running.search.fail(error)
+            except Exception as error:  # noqa: BLE001 - one search ends here with its reason, the others go on
+                fault = TreewiseError(f"{type(error).__name__} in the task or the method: {error}", "this is a fault of the program")
+                fault.__cause__ = error
+                running.search.fail(fault)
             if running.search.done:
                 self._retire(running)
-                return
-            if not running.queue:
-                running.search.fail(TreewiseError("a search asked for nothing and is not done", "this is a fault of the method"))
-                continue
-            if running.queue[0] not in running.results:
-                return
-            ticket = running.queue.popleft()
-            running.search.tell(ticket, running.results.pop(ticket))
+            return
+
+    def _advance(self, running: _Running) -> bool:
+        """Send what is asked for and tell one result; False when the search waits or is done."""
+        if not running.search.done:
+            self._send(running)
+        if running.search.done:
+            return False
+        if not running.queue:
+            raise TreewiseError("a search asked for nothing and is not done", "this is a fault of the method")
+        if running.queue[0] not in running.results:
+            return False
+        ticket = running.queue.popleft()
+        running.search.tell(ticket, running.results.pop(ticket))
+        return True
 
     def _send(self, running: _Running) -> None:
         front: list[int] = []
@@ -158,7 +181,9 @@ class Driver:
         """Wait for the policy and hand out what came back."""
         try:
             proposals = self._policy.collect(wait=True)
-        except PolicyError as error:
+            if not proposals:
+                raise PolicyError(f"the policy lost {len(self._owners)} requests under way", "report it as a fault of the policy")
+        except TreewiseError as error:
             for running in list(self._running):
                 running.search.fail(error)
                 self._retire(running)
@@ -174,6 +199,9 @@ class Driver:
             touched[id(running)] = running
         for running in touched.values():
             self._pump(running)
+
+    def _stop_late(self) -> None:
+        """End the searches whose seconds are over; what came back before is valued by now and can be the answer."""
         now = self._clock()
         for running in [r for r in self._running if r.seconds is not None and now - r.started >= r.seconds]:
             running.search.stop(SearchEnd.BUDGET)
@@ -184,6 +212,8 @@ class Driver:
         while self._to_value:
             asks, self._to_value = self._to_value, []
             asks = [(running, ask) for running, ask in asks if not running.search.done]
+            if not asks:
+                continue
             try:
                 results = self._evaluations(asks)
             except TreewiseError as error:
@@ -206,7 +236,14 @@ class Driver:
                     self._pump(running)
 
     def _evaluations(self, asks: Sequence[tuple[_Running, EvaluationAsk]]) -> dict[tuple[int, int], list[Evaluation]]:
-        values = evaluate_checked(self._evaluator, [path for _, ask in asks for path in ask.paths])
+        paths = [path for _, ask in asks for path in ask.paths]
+        try:
+            values = evaluate_checked(self._evaluator, paths)
+        except TreewiseError:
+            raise
+        except Exception as error:
+            message = f"{type(error).__name__} in evaluator {self._evaluator.fingerprint}: {error}"
+            raise EvaluatorError(message, "correct the evaluator") from error
         results, start = {}, 0
         for running, ask in asks:
             results[id(running), ask.ticket] = values[start : start + len(ask.paths)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from treewise.search.tree import ROOT
 from treewise.search.tree_search import Errand, TreeSearch
-from treewise.search.types import SearchEnd
+from treewise.search.types import SearchEnd, Standing
 
 
 class SamplingSearch(TreeSearch):
@@ -35,6 +35,8 @@ class SamplingSearch(TreeSearch):
             self._finish(SearchEnd.COMPLETE if self._sent >= self._samples else SearchEnd.BUDGET)
 
     def _grown(self, errand: Errand) -> None:
+        tips = errand.growth.tips if errand.growth is not None else []
+        self._bill.unfinished += sum(self.solutions.standings[tip] is Standing.OPEN for tip in tips)
         self.meter.end_simulation(counted=True)
         self._bill.simulations = self.meter.simulations
 

@@ -60,8 +60,10 @@ class Errand:
 
     node: int
     """The node whose continuations were asked for."""
+    samples: int
+    """How many were asked for."""
     reserved: int
-    """Policy tokens set aside."""
+    """Policy tokens set aside; 0 once they are charged."""
     round: int
     """Length of the longest chain of proposals that led to this one, itself included."""
     growth: Growth | None = None
@@ -159,11 +161,11 @@ class TreeSearch(ABC):
         """Apply one result. Raises KeyError for a ticket that is not under way."""
         if self.done:
             return
-        errand = self._errands.pop(ticket)
+        errand = self._errands[ticket]
         if isinstance(result, Proposal):
-            self._take_proposal(errand, result)
+            self._take_proposal(ticket, errand, result)
         else:
-            self._take_values(errand, result)
+            self._take_values(ticket, errand, result)
 
     def fail(self, error: TreewiseError) -> None:
         """End with an error; what is finished is kept."""
@@ -178,12 +180,15 @@ class TreeSearch(ABC):
         """Return the best finished answer so far; its text is None when nothing finished."""
         end = self.end or SearchEnd.CANCELLED
         reason = str(self.error) if self.error is not None else REASONS[end]
-        choice = self._choice()
+        choice, unvalued = self._choice(), self._unvalued()
         text = node = value = None
-        if choice is None:
-            reason = f"no path finished: {reason}"
-        else:
+        if choice is not None and not (unvalued and self._proven(unvalued.node) and not self._proven(choice.candidate.node)):
             text, node, value = choice.candidate.text, choice.candidate.node, choice.value
+        elif unvalued is not None:
+            text, node = unvalued.text, unvalued.node
+            reason = f"{reason}; the search ended before its answer had a value"
+        else:
+            reason = f"no path finished: {reason}"
         return Answer(self.problem.id, text, node, value, end, reason, replace(self._bill), self.error)
 
     def trace(self, origin: Origin) -> Trace:
@@ -216,7 +221,7 @@ class TreeSearch(ABC):
         seeds = tuple(sibling_seed(self.seed, self.problem.id, node, asked + i) for i in range(count))
         path = self.solutions.path(node)
         self.meter.reserve(count * max_tokens)
-        errand = Errand(node, count * max_tokens, self._rounds_told + 1)
+        errand = Errand(node, count, count * max_tokens, self._rounds_told + 1)
         request = StepRequest(path.ids, path.prompt_length, seeds, max_tokens, steps, greedy)
         self._outbox.append(ProposalAsk(self._ticket(errand), request))
         return errand
@@ -227,8 +232,7 @@ class TreeSearch(ABC):
             return
         self.end = end
         for errand in self._errands.values():
-            if errand.growth is None:
-                self.meter.settle(reserved=errand.reserved, used=0)
+            self._charge(errand, 0)
             self._abandoned(errand)
         self._errands.clear()
         self._outbox.clear()
@@ -267,9 +271,20 @@ class TreeSearch(ABC):
 
     def _choice(self) -> Choice | None:
         candidates = self._candidates()
-        proven = [c for c in candidates if self.solutions.judgements[c.node].proven]
+        proven = [c for c in candidates if self._proven(c.node)]
         s = self.settings
         return choose(proven or candidates, choice=s.choice, aggregation=s.aggregate, seed=self.seed)
+
+    def _unvalued(self) -> Candidate | None:
+        """A finished path whose evaluation never came back, a proven one before others; its numbers mean nothing."""
+        tree, judgements = self.solutions.tree, self.solutions.judgements
+        nodes = [node for node in self.solutions.finished if tree.value(node) != tree.value(node)]
+        nodes = [node for node in nodes if self._proven(node)] or nodes
+        choice = choose([Candidate(node, judgements[node].answer or "", (0.0,), ()) for node in nodes], choice="value", seed=self.seed)
+        return None if choice is None else choice.candidate
+
+    def _proven(self, node: int) -> bool:
+        return self.solutions.judgements[node].proven
 
     # Inside.
 
@@ -279,25 +294,32 @@ class TreeSearch(ABC):
         self._errands[ticket] = errand
         return ticket
 
-    def _take_proposal(self, errand: Errand, proposal: Proposal) -> None:
+    def _charge(self, errand: Errand, used: int) -> None:
+        """Turn an errand's reservation into what was used, once."""
+        self.meter.settle(reserved=errand.reserved, used=used)
+        errand.reserved = 0
+        self._bill.policy_tokens = self.meter.tokens
+
+    def _take_proposal(self, ticket: int, errand: Errand, proposal: Proposal) -> None:
+        """Grow the tree; the errand stays under way until nothing here can fail any more."""
         if proposal.error is not None:
-            self.meter.settle(reserved=errand.reserved, used=0)
-            self._abandoned(errand)
             self.fail(proposal.error)
             return
-        used = sum(len(step.ids) for sample in proposal.samples for step in sample)
-        if used > errand.reserved:
-            self.meter.settle(reserved=errand.reserved, used=errand.reserved)
-            self._abandoned(errand)
-            message = f"the policy returned {used} tokens where {errand.reserved} were allowed"
+        used, samples = sum(len(step.ids) for sample in proposal.samples for step in sample), len(proposal.samples)
+        if used > errand.reserved or samples != errand.samples:
+            message = (
+                f"the policy returned {samples} samples of {used} tokens where {errand.samples} samples of at most "
+                f"{errand.reserved} tokens were asked for"
+            )
+            self._charge(errand, min(used, errand.reserved))
             self.fail(PolicyError(message, "report it as a fault of the policy"))
             return
+        self._charge(errand, used)
         growth = self.solutions.grow(errand.node, proposal.samples)
+        del self._errands[ticket]
         errand.growth = growth
-        self.meter.settle(reserved=errand.reserved, used=growth.tokens)
         self._rounds_told = max(self._rounds_told, errand.round)
         bill = self._bill
-        bill.policy_tokens = self.meter.tokens
         bill.prompt_tokens += proposal.prompt_tokens
         bill.cached_tokens += proposal.cached_tokens
         bill.rounds = self._rounds_told
@@ -325,9 +347,8 @@ class TreeSearch(ABC):
         else:
             self._grown(errand)
 
-    def _take_values(self, errand: Errand, evaluations: Sequence[Evaluation]) -> None:
+    def _take_values(self, ticket: int, errand: Errand, evaluations: Sequence[Evaluation]) -> None:
         if len(evaluations) != len(errand.waiting):
-            self._abandoned(errand)
             message = f"problem {self.problem.id!r}: {len(evaluations)} evaluations for {len(errand.waiting)} paths"
             self.fail(EvaluatorError(message, "the evaluator must return one evaluation a path"))
             return
@@ -341,6 +362,7 @@ class TreeSearch(ABC):
                 proven = proven or self.solutions.judgements[node].proven
             else:
                 tree.set_value(node, evaluation.value)
+        del self._errands[ticket]
         self._bill.evaluator_tokens = self.meter.evaluator_tokens
         self._grown(errand)
         if proven and self.settings.stop_when_proven:

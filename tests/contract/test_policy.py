@@ -186,8 +186,10 @@ def test_different_seeds_give_different_samples(backend: Backend) -> None:
 
 def test_results_belong_to_their_requests(backend: Backend) -> None:
     """S17: many different problems at once; each answer has the log-probabilities of its own prompt."""
-    prompts = [backend.policy.encode(Prompt((), f"numbers {a} {b} target {a + b}\n")) for a in range(1, 6) for b in range(1, 4)]
-    proposals = ask(backend.policy, *(request(ids, 5, 6, tokens=8, steps=None) for ids in prompts))
+    lists = [" ".join(str((7 * k * i) % 25 + 1) for i in range(1 + 5 * k % 9)) for k in range(12)]
+    prompts = [backend.policy.encode(Prompt((), f"numbers {numbers} target 30\n")) for numbers in lists]
+    assert len({len(ids) for ids in prompts}) > 5
+    proposals = ask(backend.policy, *(request(ids, 2 * i, 2 * i + 1, steps=None) for i, ids in enumerate(prompts)))
     for ids, proposal in zip(prompts, proposals, strict=True):
         assert proposal.prompt_tokens == 2 * len(ids)
         for chain in proposal.samples:
