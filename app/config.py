@@ -130,6 +130,7 @@ class SolveOptions:
         self._check_source()
         self._check_models()
         if not self.budget.unlimited:
+            self._check_budget()
             return self
         simulations = {"mcts": DEFAULT_SIMULATIONS, "greedy": 1}.get(self.search.method, self.search.samples)
         return replace(self, budget=Budget(simulations=simulations))
@@ -160,6 +161,20 @@ class SolveOptions:
         elif self.models.task == "math" and self.models.model is None:
             raise InputError(
                 "task 'math' has no embedded model", "give --model with the folder or name of a Hugging Face causal LM"
+            )
+
+    def _check_budget(self) -> None:
+        budget = self.budget
+        if self.search.rule == "gumbel" and budget.simulations is None:
+            raise InputError("rule 'gumbel' plans its root visits and has no number of simulations", "add --simulations N")
+        if (
+            self.models.evaluator == "task"
+            and budget.evaluator_tokens
+            and budget == Budget(evaluator_tokens=budget.evaluator_tokens)
+        ):
+            raise InputError(
+                f"evaluator_tokens is {budget.evaluator_tokens}, but evaluator 'task' reads none: nothing would end a search",
+                "add --simulations, --tokens or --seconds",
             )
 
     def flat(self) -> dict[str, Scalar]:

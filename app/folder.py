@@ -46,9 +46,13 @@ class OutputFolder:
         self._results = results.open("w", encoding="ascii")
 
     def add(self, result: Result, trace: Trace | None) -> None:
-        """Write a result, and its trace where there is one."""
-        self._results.write(f"{result.line()}\n")
-        self._results.flush()
+        """Write a result, and its trace where there is one. Raises InputError when the disk is full or gone."""
+        try:
+            self._results.write(f"{result.line()}\n")
+            self._results.flush()
+        except OSError as error:
+            message = f"cannot write {self._path / RESULTS}: {error.strerror or error}"
+            raise InputError(message, "free some space, or choose another --output folder") from error
         if trace is not None:
             self._traces.add(trace)
 

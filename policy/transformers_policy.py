@@ -210,7 +210,7 @@ class TransformersPolicy:
         likeliest = logits.argmax(-1)
         if self._sampling.temperature == 0 or all(row.greedy for row in rows):
             return likeliest, log_softmax(logits, -1).gather(1, likeliest[:, None])[:, 0]
-        logprobs = _nucleus(log_softmax(logits / self._sampling.temperature, -1), self._sampling.top_p)
+        logprobs = nucleus(log_softmax(logits / self._sampling.temperature, -1), self._sampling.top_p)
         draws = torch.stack([row.draws[len(row.sample.ids)] for row in rows]).to(self._device)
         cumulative = logprobs.double().exp().cumsum(-1)
         marks = draws[:, None] * cumulative[:, -1:]
@@ -227,7 +227,7 @@ def _draws(seed: int, count: int) -> torch.Tensor:
     return torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def _nucleus(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
+def nucleus(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
     """Return log-probabilities `[N, V]` with all but the most likely tokens of joint probability `top_p` removed.
 
     Source: Holtzman et al. 2020, https://arxiv.org/abs/1904.09751, section 3.1.
@@ -242,6 +242,7 @@ def _nucleus(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
 
 def _load(path: Path, *, dtype: torch.dtype | str, device: torch.device) -> Any:
     """Return the model, ready to be read, without a progress bar. Raises PolicyError when the weights cannot be loaded."""
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
@@ -250,7 +251,7 @@ def _load(path: Path, *, dtype: torch.dtype | str, device: torch.device) -> Any:
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=dtype)
         return model.to(device).eval()
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise PolicyError(f"The weights in {str(path)!r} cannot be loaded: {error}", "Save the model anew") from error
     finally:
         if shown:

@@ -27,8 +27,12 @@ class Budget:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is not None and (isinstance(value, bool) or not value >= 0):
-                raise InputError(f"budget {field.name} is {value!r}", "give a number of at least 0, or leave it out for no limit")
+            kinds = int | float if field.name == "seconds" else int
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value >= 0):
+                number = "a number" if field.name == "seconds" else "a whole number"
+                raise InputError(
+                    f"budget {field.name} is {value!r}", f"give {number} of at least 0, or leave it out for no limit"
+                )
 
     @property
     def unlimited(self) -> bool:

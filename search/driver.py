@@ -83,7 +83,6 @@ class Driver:
         more = True
         try:
             while True:
-                yield from self._take_ended()
                 while more and len(self._running) < concurrency:
                     search = next(waiting, None)
                     if search is None:
@@ -91,7 +90,6 @@ class Driver:
                         break
                     self._start(search)
                 self._value()
-                self._stop_late()
                 if on_progress is not None:
                     on_progress(self.progress())
                 yield from self._take_ended()
@@ -100,6 +98,10 @@ class Driver:
                         continue
                     return
                 self._collect()
+                yield from self._take_ended()
+                self._value()
+                self._stop_late()
+                yield from self._take_ended()
         finally:
             for running in list(self._running):
                 running.search.stop(SearchEnd.CANCELLED)
@@ -137,7 +139,7 @@ class Driver:
             except TreewiseError as error:
                 running.search.fail(error)
             except Exception as error:  # noqa: BLE001 - one search ends here with its reason, the others go on
-                fault = TreewiseError(f"{type(error).__name__} in the task or the method: {error}", "this is a fault of the program")
+                fault = TreewiseError(f"{type(error).__name__} in task or method: {error}", "this is a fault of the program")
                 fault.__cause__ = error
                 running.search.fail(fault)
             if running.search.done:

@@ -201,7 +201,8 @@ class MCTSSearch(TreeSearch):
         return self.meter.tokens / steps if steps else float(self.step_tokens)
 
     def _votes_left(self) -> int | None:
-        """A simulation ends with its first expansion that finishes a path, of at most `width` samples."""
+        """A simulation ends with its first expansion that finishes a new path, of at most `width` samples; on the way there each
+        level may have brought one more copy of a path that was finished before."""
         left = self.meter.simulations_left()
         most = max(self.settings.width, self.settings.considered) if self.settings.rule == "gumbel" else self.settings.width
-        return None if left is None else (left + self.meter.reserved_simulations) * most
+        return None if left is None else (left + self.meter.reserved_simulations) * (most + self.max_steps - 1)

@@ -1,13 +1,13 @@
 """What decides a search: one frozen record, read by every method, stored with every trace.
 
-This file knows no task and no model. A field that a method does not use is listed in `UNUSED`, so that setting it there is
+This file knows no task and no model. A field that only one method uses is listed in `MCTS_ONLY`, so that setting it there is
 an error and not a silent no-op.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, get_args
 
 from treewise.search.rules import Rule
 from treewise.search.types import InputError
@@ -24,7 +24,7 @@ class SearchSettings:
 
     method: MethodName = "mcts"
     """Search method."""
-    width: int = 2
+    width: int = 1
     """mcts: children asked for when a node is first expanded; at least 1."""
     lanes: int = 4
     """mcts: simulations under way at once in one tree; fewer when little budget remains. 1 is exactly sequential."""
@@ -46,14 +46,15 @@ class SearchSettings:
     """mcts: selection uses the mean of the visits or the best value below."""
     in_flight: Literal["wu", "virtual_loss"] = "wu"
     """mcts: how unfinished simulations count in selection."""
-    widening_k: float = 1.0
+    widening_k: float = 2.0
     """mcts: a node is given another child while it has at most widening_k * visits**widening_alpha samples; 0 keeps `width`."""
     widening_alpha: float = 0.5
     """mcts: exponent of widening, in [0, 1]."""
     considered: int = 16
     """mcts, rule gumbel: most root actions considered."""
     merge: Literal["ids", "text", "none"] = "text"
-    """Identical sibling steps become one child: same ids, same text up to white space, or never."""
+    """Identical sibling steps become one child: same ids, same text up to white space, or never. Samples of several steps (the
+    other methods) are merged by ids in place of text, since their later steps were written after just these ids."""
     samples: int = 16
     """best-of-n, majority: solutions sampled."""
     choose: ChoiceName | None = None
@@ -71,6 +72,9 @@ class SearchSettings:
     larger than all votes to come where votes choose. Where visits choose there is no such rule."""
 
     def __post_init__(self) -> None:
+        for name, words in _WORDS.items():
+            if getattr(self, name) not in words:
+                raise InputError(f"{name} is {getattr(self, name)!r}", f"give one of {', '.join(map(str, words))}")
         for name, low in (("width", 1), ("lanes", 1), ("samples", 1), ("considered", 1)):
             _at_least(name, getattr(self, name), low)
         for name in ("max_steps", "step_tokens"):
@@ -128,6 +132,17 @@ MCTS_ONLY = frozenset(
     }
 )
 """Fields that only method mcts reads."""
+
+
+_WORDS: dict[str, tuple[str | None, ...]] = {
+    "method": get_args(MethodName),
+    "run_to": ("finish", "leaf"),
+    "rule": get_args(RuleName),
+    "merge": ("ids", "text", "none"),
+    "choose": (None, *get_args(ChoiceName)),
+    "aggregate": get_args(AggregationName),
+}
+"""Fields that hold one of a few words; those of the rule are checked by `Rule`."""
 
 
 def _at_least(name: str, value: int, low: int) -> None:

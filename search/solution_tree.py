@@ -94,12 +94,13 @@ class SolutionTree:
         if not kept:
             return growth
         parent = self.path(node)
-        growth.first = self._place(node, parent, [sample[0] for sample in kept], growth)
+        exact = any(len(sample) > 1 for sample in kept)
+        growth.first = self._place(node, parent, [sample[0] for sample in kept], growth, exact=exact)
         for tip, sample in zip(growth.first, kept, strict=True):
             for step in sample[1:]:
                 if self.standings[tip] is not Standing.OPEN:
                     break
-                (tip,) = self._place(tip, self.path(tip), [step], growth)
+                (tip,) = self._place(tip, self.path(tip), [step], growth, exact=True)
             growth.tips.append(tip)
         return growth
 
@@ -110,13 +111,16 @@ class SolutionTree:
         if judgement.standing is Standing.FINISHED:
             self.finished.append(node)
 
-    def _place(self, node: int, parent: Path, steps: Sequence[Step], growth: Growth) -> list[int]:
-        """Return the child of `node` for each step; new children are appended, copies counted."""
+    def _place(self, node: int, parent: Path, steps: Sequence[Step], growth: Growth, *, exact: bool) -> list[int]:
+        """Return the child of `node` for each step; new children are appended, copies counted.
+
+        `exact`: never merge by text. What follows in the same sample was written after just these ids and no others.
+        """
         weights: dict[tuple[int, object, Finish], int] = {}
         fresh: list[Step] = []
         keys = []
         for index, step in enumerate(steps):
-            key = self._key(node, step, index)
+            key = self._key(node, step, index, exact=exact)
             keys.append(key)
             if key in self._known:
                 self.tree.add_multiplicity(self._known[key], 1.0)
@@ -139,10 +143,11 @@ class SolutionTree:
                 self._judge(child, parent, step, growth)
         return [self._known[key] for key in keys]
 
-    def _key(self, node: int, step: Step, index: int) -> tuple[int, object, Finish]:
+    def _key(self, node: int, step: Step, index: int, *, exact: bool) -> tuple[int, object, Finish]:
         if self._merge == "none":
             return (node, (len(self.standings), index), step.finish)
-        return (node, " ".join(step.text.split()) if self._merge == "text" else step.ids, step.finish)
+        by_text = self._merge == "text" and not exact
+        return (node, " ".join(step.text.split()) if by_text else step.ids, step.finish)
 
     def _judge(self, child: int, parent: Path, step: Step, growth: Growth) -> None:
         ids = parent.ids + step.ids

@@ -280,7 +280,8 @@ class TreeSearch(ABC):
         tree, judgements = self.solutions.tree, self.solutions.judgements
         nodes = [node for node in self.solutions.finished if tree.value(node) != tree.value(node)]
         nodes = [node for node in nodes if self._proven(node)] or nodes
-        choice = choose([Candidate(node, judgements[node].answer or "", (0.0,), ()) for node in nodes], choice="value", seed=self.seed)
+        candidates = [Candidate(node, judgements[node].answer or "", (0.0,), ()) for node in nodes]
+        choice = choose(candidates, choice="value", seed=self.seed)
         return None if choice is None else choice.candidate
 
     def _proven(self, node: int) -> bool:

@@ -61,7 +61,7 @@ OTHER: dict[str, Scalar] = {
 }
 """A value other than the default for every option that stands alone; text, generate, numbers, split, config are tested below."""
 
-COMPANIONS = {"task": ["--model", "m"], "samples": ["--method", "majority"]}
+COMPANIONS = {"task": ["--model", "m"], "samples": ["--method", "majority"], "evaluator_tokens": ["--tokens", "9"]}
 """What an option needs beside it to be legal."""
 
 
@@ -259,3 +259,25 @@ def test_help_shows_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     missing = [name for name in SolveOptions().flat() if name != "text" and f"--{name.replace('_', '-')}" not in shown]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["--rule", "gumbel", "--tokens", "2000"], "--simulations"),
+        (["--evaluator-tokens", "100"], "--simulations, --tokens or --seconds"),
+    ],
+)
+def test_a_budget_that_cannot_work_is_refused_before_anything_runs(words: list[str], remedy: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_solve([*SOURCE, *words])
+    assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("choose", "best"), ("aggregate", "sum"), ("run_to", "end"), ("merge", "all"), ("rule", "ucb"), ("method", "beam")],
+)
+def test_settings_made_in_python_refuse_unknown_words(field: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"{field}.*{value}"):
+        SearchSettings(**{field: value})  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
 from treewise.policy.model_folder import open_folder
@@ -24,7 +25,11 @@ TURNS = (Message("system", "think"), Message("user", "so x"))
 
 @pytest.fixture
 def chat(byte_model: Path) -> Any:
+    """Adds a begin-of-sequence token to whatever it encodes, as Llama 3's does; the template writes one too."""
     tokenizer = AutoTokenizer.from_pretrained(byte_model)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<bos> $A", special_tokens=[("<bos>", tokenizer.bos_token_id)]
+    )
     tokenizer.chat_template = TEMPLATE
     return tokenizer
 
@@ -55,7 +60,8 @@ def test_raw_text_where_there_is_no_template(byte_model: Path) -> None:
 
 
 def test_raw_text_where_there_are_no_turns(chat: Any) -> None:
-    assert chat.decode(encode_prompt(Prompt((), "so x"), chat, add_bos=False)) == "so x"
+    assert chat.decode(encode_prompt(Prompt((), "so x"), chat, add_bos=False)) == "<bos>so x"
+    assert chat.decode(encode_prompt(Prompt((), "so x"), chat, add_bos=True)) == "<bos>so x"
 
 
 def test_countdown_prompt_begins_with_bos(tiny_model: Path) -> None:

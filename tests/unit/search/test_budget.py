@@ -58,3 +58,12 @@ def test_a_negative_limit_names_the_field(field: str) -> None:
 )
 def test_a_limit_of_nothing_is_spent_from_the_start(budget: Budget, spent: bool) -> None:
     assert Meter(budget).spent() is spent
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("tokens", float("inf")), ("simulations", 2.5), ("evaluator_tokens", "9"), ("seconds", "9"), ("tokens", True)],
+)
+def test_a_limit_of_another_type_is_refused(field: str, value: object) -> None:
+    with pytest.raises(InputError, match=field):
+        Budget(**{field: value})  # type: ignore[arg-type]

@@ -53,3 +53,24 @@ def test_majority_gives_the_most_frequent_answer(world) -> None:
 def test_a_budget_of_simulations_limits_the_samples(world) -> None:
     search = world.run(budget=Budget(simulations=5), method="best-of-n", samples=12, problems=1)["p0"]
     assert (search.bill.simulations, search.answer().end) == (5, SearchEnd.BUDGET)
+
+
+def test_the_ids_along_a_path_are_those_of_one_sample(world) -> None:
+    """Samples of several steps that begin with the same text in other tokens do not share that node: what follows was
+    written after just these ids."""
+
+    def script(ids, seed):
+        return (text_step(" 4\n" if seed % 2 else "4\n"), text_step(f"{seed % 9}\n"), text_step(f"{seed % 5}\n"))
+
+    policy = ScriptedPolicy(script)
+    search = world.run(budget=Budget(), method="best-of-n", policy=policy, task=world.Task(depth=3), problems=1)["p0"]
+    seeds = [seed for _, request in policy.requests for seed in request.seeds]
+    (prompt,) = {request.ids for _, request in policy.requests}
+    drawn = {prompt + tuple(i for step in script((), seed) for i in step.ids) for seed in seeds}
+    assert {search.solutions.path(node).ids for node in search.solutions.finished} <= drawn
+
+
+def test_a_sample_cut_between_two_steps_is_counted_as_unfinished(world) -> None:
+    policy = ScriptedPolicy(lambda ids, seed: tuple(text_step("3\n") for _ in range(5)))
+    search = world.run(budget=Budget(tokens=6), method="best-of-n", samples=1, policy=policy, problems=1)["p0"]
+    assert (search.bill.policy_tokens, search.bill.unfinished, search.answer().finished) == (6, 1, False)
