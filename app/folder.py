@@ -7,6 +7,8 @@ no search.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -43,16 +45,14 @@ class OutputFolder:
         )
         for shard in (self._path / TRACES).glob("traces-*.parquet"):
             shard.unlink()
-        self._results = results.open("w", encoding="ascii")
+        with self._writing():
+            self._results = results.open("w", encoding="ascii")
 
     def add(self, result: Result, trace: Trace | None) -> None:
         """Write a result, and its trace where there is one. Raises InputError when the disk is full or gone."""
-        try:
+        with self._writing():
             self._results.write(f"{result.line()}\n")
             self._results.flush()
-        except OSError as error:
-            message = f"cannot write {self._path / RESULTS}: {error.strerror or error}"
-            raise InputError(message, "free some space, or choose another --output folder") from error
         if trace is not None:
             self._traces.add(trace)
 
@@ -60,8 +60,20 @@ class OutputFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
-        self._results.close()
-        self._traces.flush()
+        try:
+            with self._writing():
+                self._results.close()
+        finally:
+            self._traces.flush()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn a failing disk into an error with its reason."""
+        try:
+            yield
+        except OSError as error:
+            message = f"cannot write {self._path / RESULTS}: {error.strerror or error}"
+            raise InputError(message, "free some space, or choose another --output folder") from error
 
 
 def _config_json(options: SolveOptions, *, version: str) -> str:

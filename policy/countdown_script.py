@@ -35,6 +35,7 @@ def countdown_policy(*, context_length: int | None = None) -> ScriptedPolicy:
         decode=decode_words,
         vocabulary_size=END + 1,
         context_length=CONTEXT if context_length is None else context_length,
+        record=False,
     )
 
 

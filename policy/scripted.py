@@ -81,8 +81,9 @@ class ScriptedPolicy:
         seed: int = 0,
         fault: Fault | None = None,
         fail_after: int | None = None,
+        record: bool = True,
     ) -> None:
-        """`encode` and `decode` are the codec of the script's ids; `seed` decides order and jitter, never a sample.
+        """`record` keeps every request in `requests`. `encode` and `decode` are the codec of the script's ids; `seed` decides order and jitter, never a sample.
 
         `fault` chooses requests that fail; after `fail_after` requests the backend is dead: what is under way fails, and
         `propose` raises.
@@ -102,7 +103,9 @@ class ScriptedPolicy:
         self.now = 0.0
         """The simulated clock, in seconds; a waiting `collect` moves it on."""
         self.requests: list[tuple[int, StepRequest]] = []
-        """Every request accepted so far, with its ticket."""
+        """Every request accepted so far, with its ticket, if they are recorded."""
+        self._record = record
+        self._accepted = 0
 
     @property
     def fingerprint(self) -> str:
@@ -133,7 +136,9 @@ class ScriptedPolicy:
         if ticket in self._under_way:
             raise InputError(f"Ticket {ticket} is already under way", "Use each ticket once")
         check_request(request, context_length=self._context, vocabulary_size=self._vocabulary_size)
-        self.requests.append((ticket, request))
+        self._accepted += 1
+        if self._record:
+            self.requests.append((ticket, request))
         proposal = self._play(ticket, request)
         longest = max((sum(len(step.ids) for step in chain) for chain in proposal.samples), default=0)
         seconds = self._latency.base + self._latency.per_token * longest + self._latency.jitter * self._random.random()
@@ -167,7 +172,7 @@ class ScriptedPolicy:
 
     @property
     def _dead(self) -> bool:
-        return self._fail_after is not None and len(self.requests) > self._fail_after
+        return self._fail_after is not None and self._accepted > self._fail_after
 
     def _death(self) -> PolicyError:
         return PolicyError(f"The scripted backend died after {self._fail_after} requests", "Start anew", retryable=True)

@@ -90,6 +90,8 @@ class SearchSettings:
             raise InputError(f"samples has no effect on method {self.method!r}", "leave it out, or use best-of-n or majority")
         if self.method == "mcts":
             self.build_rule()
+            if self.width == 1 and self.widening_k == 0:
+                raise InputError("width 1 with widening_k 0 is a single path", "give more width, widening, or method greedy")
 
     @property
     def choice(self) -> ChoiceName:

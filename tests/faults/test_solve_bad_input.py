@@ -226,6 +226,25 @@ def test_an_unwritable_output_stops_before_anything_runs(solve: Solve) -> None:
     assert file.read_text() == "in the way"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_named_and_is_no_internal_error(solve: Solve) -> None:
+    out = solve.folder / "out"
+    out.mkdir()
+    (out / "results.jsonl").symlink_to("/dev/full")
+    done = solve("numbers 8 3 5 target 29", *SCRIPTED, "--output", str(out), "--overwrite")
+    assert done.status == 2
+    assert "results.jsonl: No space left on device" in done.said
+    assert "internal error" not in done.said
+
+
+def test_results_in_the_way_of_a_folder_are_named(solve: Solve) -> None:
+    out = solve.folder / "out"
+    (out / "results.jsonl").mkdir(parents=True)
+    done = solve("numbers 8 3 5 target 29", *SCRIPTED, "--output", str(out), "--overwrite")
+    assert (done.status, done.lines) == (2, [])
+    assert "results.jsonl: Is a directory" in done.said
+
+
 def test_existing_results_are_not_overwritten_unasked(solve: Solve) -> None:
     out = solve.folder / "out"
     arguments = ["numbers 8 3 5 target 29", *SCRIPTED, "--output", str(out)]
