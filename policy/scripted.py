@@ -83,7 +83,8 @@ class ScriptedPolicy:
         fail_after: int | None = None,
         record: bool = True,
     ) -> None:
-        """`record` keeps every request in `requests`. `encode` and `decode` are the codec of the script's ids; `seed` decides order and jitter, never a sample.
+        """`encode` and `decode` are the codec of the script's ids; `seed` decides order and jitter, never a sample; `record`
+        keeps every request in `requests`.
 
         `fault` chooses requests that fail; after `fail_after` requests the backend is dead: what is under way fails, and
         `propose` raises.
