@@ -102,7 +102,12 @@ def main(arguments: Arguments) -> None:
         row |= {"finished": finished, "policy_tokens": tokens, "prompt_tokens": read, "cached_tokens": cached, "seconds": seconds}
         rows.append(row)
         print(json.dumps(row), flush=True)
+        write(arguments, rows)
     policy.close()
+
+
+def write(arguments: Arguments, rows: list[dict[str, object]]) -> None:
+    """Write what is measured so far: each method takes minutes."""
     record = {"command": "python -m benchmarks.math_by_hand --model FOLDER --problems FILE.jsonl", "rows": rows}
     record |= {"count": arguments.count, "tokens": arguments.tokens, "temperature": arguments.temperature, "seed": arguments.seed}
     arguments.output.parent.mkdir(exist_ok=True)

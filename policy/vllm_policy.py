@@ -35,6 +35,8 @@ _CPU_BATCH = 2048
 """Tokens read in one pass on a CPU, at least."""
 _MOST_STOP_IDS = 4096
 """With more stop tokens than this the engine looks for the texts instead."""
+_CLOSING = 5.0
+"""Seconds to wait for the thread that reads from the engine."""
 _LIFE_CHECK = 0.25
 """Seconds between two looks at whether the engine lives."""
 
@@ -236,7 +238,11 @@ class VLLMPolicy:
         self._flights.clear()
         self._lanes.clear()
         self._finished.clear()
-        self._engine.engine_core.shutdown()
+        client = self._engine.engine_core
+        client.shutdown()
+        client.output_queue_thread.join(_CLOSING)
+        if not client.output_queue_thread.is_alive():
+            client.ctx.destroy(linger=0)  # vLLM leaves it open
 
     @property
     def engine(self) -> Any:
