@@ -6,7 +6,8 @@ the first word, in the middle of a blank line) the rest is asked for as a contin
 
 Facts this file works around (vLLM 0.32): siblings of `n > 1` get seeds s, s + 1, ..., so every sample is a request of its
 own; a prompt read in chunks by a seeded request ends the CPU engine ("CPU Generator does not use offset"), so chunks are off
-there; a killed engine leaves `get_output` waiting for ever, so its life is watched here; and `unseen_main` below.
+there; a killed engine leaves `get_output` waiting for ever, so its life is watched here; a killed owner
+leaves the engine running, see `process_watch`; and `unseen_main` below.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from treewise.policy.model_folder import fingerprint, open_folder
+from treewise.policy.process_watch import ProcessWatch
 from treewise.policy.requests import check_request
 from treewise.policy.samples import Sample
 from treewise.policy.sampling import Sampling, continued_seed
@@ -147,6 +149,7 @@ class VLLMPolicy:
         self._salt = weight_version or None
         options = engine or EngineOptions()
         self._api, self._engine = _start(self._folder.path, options, engine_arguments(options, folder=self._folder))
+        self._watch = ProcessWatch([process.pid for process in self._engine.engine_core.resources.engine_manager.processes])
         self._context = int(self._engine.vllm_config.model_config.max_model_len)
         self._queue = self._engine.engine_core.outputs_queue
         self._stopping = self._stop_arguments(grammar)
@@ -240,6 +243,7 @@ class VLLMPolicy:
         self._finished.clear()
         client = self._engine.engine_core
         client.shutdown()
+        self._watch.release()
         client.output_queue_thread.join(_CLOSING)
         if not client.output_queue_thread.is_alive():
             client.ctx.destroy(linger=0)  # vLLM leaves it open
