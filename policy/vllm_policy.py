@@ -17,6 +17,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -206,8 +207,7 @@ class VLLMPolicy:
         samples = [Sample(self._folder.vocabulary, self._rules, request) for _ in request.seeds]
         flight = self._flights[ticket] = _Flight(ticket, request, samples)
         try:
-            for index in range(len(samples)):
-                self._submit(flight, index)
+            self._submit_all(flight)
         except self._api.EngineDeadError as error:
             self._forget(flight)
             self._bury(error)
@@ -256,8 +256,8 @@ class VLLMPolicy:
     def sampling_arguments(self, request: StepRequest, index: int, *, taken: int = 0) -> dict[str, Any]:
         """Return the arguments of vLLM's `SamplingParams` for one sample that has `taken` tokens already."""
         return {
-            "temperature": self._sampling.temperature,
-            "top_p": self._sampling.top_p,
+            "temperature": 0.0 if request.greedy else self._sampling.temperature,
+            "top_p": 1.0 if request.greedy else self._sampling.top_p,
             "seed": continued_seed(request.seeds[index], taken),
             "max_tokens": request.max_tokens - taken,
             "logprobs": 0,
@@ -282,7 +282,29 @@ class VLLMPolicy:
             return {"stop_token_ids": ends, "stop": list(grammar.stop_texts), "detokenize": True}
         return {"stop_token_ids": ends, "detokenize": False}
 
+    def _submit_all(self, flight: _Flight) -> None:
+        """Send all samples of a request: its ids are checked and prepared once, each sample gets a copy with its own seed.
+
+        This is what `LLMEngine.add_request` does for `n > 1`, but for the seeds.
+        """
+        request, engine = flight.request, self._engine
+        ids = list(request.ids)
+        params = self._api.SamplingParams(**self.sampling_arguments(request, 0))
+        prompt = self._api.tokens_input(ids, cache_salt=self._salt)
+        prepared = engine.input_processor.process_inputs("", prompt, params, supported_tasks=engine.get_supported_tasks())
+        for index, seed in enumerate(request.seeds):
+            own = copy(prepared)
+            own.sampling_params = copy(prepared.sampling_params)
+            own.sampling_params.seed = seed
+            own.request_id = name = str(self._serial)
+            self._serial += 1
+            engine.input_processor.assign_request_id(own)
+            engine.output_processor.add_request(own, None, None, 0)
+            engine.engine_core.add_request(own)
+            flight.lanes[name] = self._lanes[name] = _Lane(flight, index, ids)
+
     def _submit(self, flight: _Flight, index: int) -> None:
+        """Ask for the rest of a sample."""
         request, sample = flight.request, flight.samples[index]
         params = self._api.SamplingParams(**self.sampling_arguments(request, index, taken=len(sample.ids)))
         ids = [*request.ids, *sample.ids]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -182,6 +183,22 @@ def test_same_seed_gives_the_same_sample_whatever_else_runs(backend: Backend) ->
 def test_different_seeds_give_different_samples(backend: Backend) -> None:
     (proposal,) = ask(backend.policy, request(backend.policy.encode(FIRST), *range(20), steps=None))
     assert len({chain_ids(chain) for chain in proposal.samples}) > 15
+
+
+def test_a_greedy_request_takes_the_most_likely_tokens_whatever_the_temperature(backend: Backend) -> None:
+    """Greedy and sampled requests mix in one batch; seeds make no difference to a greedy one."""
+    ids = backend.policy.encode(FIRST)
+    greedy = replace(request(ids, 3, 4, 5, tokens=6, steps=None), greedy=True)
+    first, sampled = ask(backend.policy, greedy, request(ids, *range(20), tokens=6, steps=None))
+    chains = [chain_ids(chain) for chain in first.samples]
+    assert chains[0] == chains[1] == chains[2]
+    assert len({chain_ids(chain) for chain in sampled.samples}) > 5
+    if backend.model is None:
+        return
+    model = AutoModelForCausalLM.from_pretrained(backend.model, dtype=torch.float32)
+    with torch.inference_mode():
+        likeliest = model(torch.tensor([[*ids, *chains[0]]])).logits[0, len(ids) - 1 : -1].argmax(-1)
+    assert chains[0] == tuple(likeliest.tolist())
 
 
 def test_results_belong_to_their_requests(backend: Backend) -> None:
