@@ -98,7 +98,7 @@ class SearchSettings:
         """How the answer is chosen, resolved."""
         return self.choose or ("majority" if self.method == "majority" else "value")
 
-    def build_rule(self, *, tie_seed: int = 0) -> Rule:
+    def build_rule(self) -> Rule:
         """Return the selection rule. Raises InputError when a number is out of its range."""
         return Rule(
             name=self.rule,
@@ -111,7 +111,6 @@ class SearchSettings:
             in_flight=self.in_flight,
             widening_k=self.widening_k,
             widening_alpha=self.widening_alpha,
-            tie_seed=tie_seed,
         )
 
 
