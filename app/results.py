@@ -78,6 +78,8 @@ class Tally:
     simulations: int = 0
     policy_tokens: int = 0
     evaluator_tokens: int = 0
+    cancelled_tokens: int = 0
+    """Upper bound of the tokens in withdrawn requests; not in `policy_tokens`."""
     cut: int = 0
     """Paths cut by a length limit or a budget."""
 
@@ -87,6 +89,7 @@ class Tally:
         self.simulations += result.bill.simulations
         self.policy_tokens += result.bill.policy_tokens
         self.evaluator_tokens += result.bill.evaluator_tokens
+        self.cancelled_tokens += result.bill.cancelled_tokens
         self.cut += result.bill.unfinished
         if result.rejected:
             self.rejected += 1
@@ -110,6 +113,8 @@ class Tally:
         parts = [f"{self.correct} of {self.total} correct", *others]
         parts.append(f"{self.simulations:,} simulations")
         parts.append(f"{self.policy_tokens:,} policy tokens")
+        if self.cancelled_tokens:
+            parts.append(f"at most {self.cancelled_tokens:,} more in cancelled requests")
         if self.evaluator_tokens:
             parts.append(f"{self.evaluator_tokens:,} evaluator tokens")
         rate = f" ({self.policy_tokens / seconds:,.0f} tokens/s)" if seconds > 0 and self.policy_tokens else ""

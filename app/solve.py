@@ -23,7 +23,7 @@ from treewise.app.report import JsonLines, Report, ResultTable
 from treewise.app.results import Result, Tally
 from treewise.app.stdout import results_only
 from treewise.app.version import library_version
-from treewise.search.types import Answer, InputError, Verdict
+from treewise.search.types import Answer, InputError, TreewiseError, Verdict
 
 if TYPE_CHECKING:
     from treewise.app.folder import OutputFolder
@@ -63,6 +63,8 @@ def solve(arguments: Sequence[str]) -> int:
             with watch:
                 run.all(problems)
         finally:
+            if as_lines and run.tally.total:
+                watch.say(run.tally.sentence(seconds=run.seconds()))
             report.close(run.tally, seconds=run.seconds())
         run.advise()
     return run.status()
@@ -169,6 +171,9 @@ class Run:
                 self._watch.say(f"{row.where}: problem {row.id!r} cannot run: {row.error}")
                 self._record(_rejected(row))
                 continue
+            except TreewiseError as error:
+                self._record(Result(item.problem.id, None, None, None, f"failed: {error}", failed=True))
+                continue
             self._open[item.problem.id] = item, search
             yield search
 
@@ -176,8 +181,6 @@ class Run:
         item, search = self._open.pop(answer.problem_id)
         verdict = self._check(item, answer.text)
         result = Result.of(answer, verdict)
-        if result.failed:
-            self._watch.say(f"problem {result.id!r} {result.reason}")
         self._record(result, self._trace(search, policy, evaluator, verdict=verdict))
 
     def _check(self, item: Item, text: str | None) -> Verdict | None:
@@ -204,6 +207,8 @@ class Run:
         return trace if verdict is None else trace.with_verdict(verdict)
 
     def _record(self, result: Result, trace: Trace | None = None) -> None:
+        if result.failed:
+            self._watch.say(f"problem {result.id!r} {result.reason}")
         self.tally.add(result)
         if self._folder is not None:
             self._folder.add(result, trace)

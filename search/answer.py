@@ -1,4 +1,4 @@
-"""Choosing the answer among the finished paths of a search.
+"""Choosing the answer among the finished paths of a search, and saying why there is none.
 
 Ties go by a seeded hash and not by order of creation, so that no rule favours what came first. This file knows trees only
 through the candidates it is given.
@@ -6,6 +6,7 @@ through the candidates it is given.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
@@ -62,6 +63,7 @@ def choose(
     """Return the answer, or None when nothing finished.
 
     - `value`: the largest aggregated value.
+    - `planned`: the same; the caller leaves only the paths below the planned first step.
     - `visits`: the most visited child again and again, among children that lead to a finished path.
     - `majority`: the answer text that most samples ended in (self-consistency, Wang et al. 2022, arXiv:2203.11171), and
       of those the path with the largest value.
@@ -75,7 +77,7 @@ def choose(
         chosen = max(among, key=lambda c: (worth[c.node], _lot(seed, str(c.node))))
         return Choice(chosen, worth[chosen.node])
 
-    if choice == "value":
+    if choice in ("value", "planned"):
         return best(candidates)
     if choice == "visits":
         return best(_most_visited(candidates))
@@ -85,6 +87,19 @@ def choose(
         votes[c.text] = votes.get(c.text, 0.0) + weight
     winner = max(votes, key=lambda text: (votes[text], _lot(seed, text)))
     return best([c for c in candidates if c.text == winner])
+
+
+def why_none(reasons: Sequence[str]) -> str:
+    """Return what is said of paths that ended without an answer, from the reason of each: their number and the commonest.
+
+    >>> why_none(["reaches 51, not 100", "ends", "reaches 51, not 100"])
+    '; 3 ended without one, most often: reaches 51, not 100'
+    """
+    if not reasons:
+        return ""
+    reason, most = Counter(reasons).most_common(1)[0]
+    how = "" if len(reasons) == 1 else ", most often" if most > 1 else ", for instance"
+    return f"; {len(reasons)} ended without one{how}: {reason}"
 
 
 def _most_visited(candidates: Sequence[Candidate]) -> Sequence[Candidate]:

@@ -18,27 +18,33 @@ from numpy.typing import ArrayLike, NDArray
 from treewise.search.types import InputError
 
 
-def considered_visits(considered: int, simulations: int) -> NDArray[np.int64]:
-    """Return, for each of `simulations` simulations, how many visits a root child must have to be chosen next, `[simulations]`.
+def considered_visits(simulation: int, *, considered: int, simulations: int) -> int:
+    """Return how many visits a root child must have to be chosen in a simulation, counted from 0, of `simulations` in all.
 
-    >>> considered_visits(2, 6).tolist()
-    [0, 0, 1, 1, 2, 2]
+    Each round goes over the children left so often that it takes its share of the simulations, then keeps half of them; the
+    last two stay. O(log considered).
+
+    >>> [considered_visits(simulation, considered=4, simulations=8) for simulation in range(8)]
+    [0, 0, 0, 0, 1, 1, 2, 2]
     """
+    _check_counts(considered, simulations)
+    if considered == 1:
+        return simulation
+    rounds = math.ceil(math.log2(considered))
+    visits, left = 0, considered
+    while left > 2:
+        repeats = max(1, simulations // (rounds * left))
+        if simulation < repeats * left:
+            break
+        simulation -= repeats * left
+        visits += repeats
+        left = max(2, left // 2)
+    return visits + simulation // left
+
+
+def _check_counts(considered: int, simulations: int) -> None:
     if considered < 1 or simulations < 1:
         raise InputError(f"{considered} actions considered over {simulations} simulations", "give at least 1 of each")
-    if considered == 1:
-        return np.arange(simulations, dtype=np.int64)
-    rounds = math.ceil(math.log2(considered))
-    order: list[int] = []
-    visits = [0] * considered
-    left = considered
-    while len(order) < simulations:
-        for _ in range(max(1, int(simulations / (rounds * left)))):
-            order.extend(visits[:left])
-            for index in range(left):
-                visits[index] += 1
-        left = max(2, left // 2)
-    return np.array(order[:simulations], np.int64)
 
 
 def root_gumbels(count: int, *, seed: int, problem_id: str) -> NDArray[np.float64]:
@@ -71,8 +77,10 @@ class RootPlan:
 
     gumbels: NDArray[np.float64]
     """[K] one for each child."""
-    order: NDArray[np.int64]
-    """[simulations] visits that the next child has; see `considered_visits`."""
+    considered: int
+    """Most children considered, in [1, K]."""
+    simulations: int
+    """Simulations planned."""
 
     @classmethod
     def make(cls, gumbels: ArrayLike, *, considered: int, simulations: int) -> RootPlan:
@@ -80,7 +88,8 @@ class RootPlan:
         numbers = np.array(gumbels, np.float64)
         if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
             raise InputError(f"Gumbel numbers are {numbers.tolist()}", "give one finite number a child")
-        return cls(numbers, considered_visits(min(considered, numbers.size), simulations))
+        _check_counts(considered, simulations)
+        return cls(numbers, min(considered, numbers.size), simulations)
 
     def next_child(self, scores: NDArray[np.float64], counts: NDArray[np.int64], enterable: NDArray[np.bool_]) -> int | None:
         """Return the index of the child to visit next; None if none may be entered.
@@ -100,7 +109,8 @@ class RootPlan:
             late = np.flatnonzero(enterable)
             return int(late[np.argmax(scores[late])]) if late.size else None
         seen = counts[:known]
-        planned = int(self.order[min(int(seen.sum()), self.order.size - 1)])
+        simulation = min(int(seen.sum()), self.simulations - 1)
+        planned = considered_visits(simulation, considered=self.considered, simulations=self.simulations)
         possible = seen[allowed]
         lower = possible[possible <= planned]
         count = lower.max() if lower.size else possible.min()

@@ -12,6 +12,7 @@ This file knows no model, no task beyond its judgements, and no clock.
 from __future__ import annotations
 
 import math
+from hashlib import blake2b
 
 from treewise.search.budget import Budget
 from treewise.search.gumbel import root_gumbels
@@ -23,6 +24,12 @@ from treewise.search.types import Ids, InputError, Problem, SearchEnd, Standing,
 PATIENCE = 4
 """A node is taken to have no further children after so many proposals in a row, times one more than its children, that
 brought only copies: a child of the same probability as the others is then missed once in about 50 nodes."""
+
+
+def tie_seed(run: int, problem_id: str) -> int:
+    """Return the seed in [1, 2**63) by which one search draws among equal children."""
+    key = f"ties\x1f{run}\x1f{problem_id}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(key, digest_size=8).digest(), "little") >> 1 | 1
 
 
 class MCTSSearch(TreeSearch):
@@ -42,13 +49,16 @@ class MCTSSearch(TreeSearch):
         super().__init__(
             problem, prompt_ids, task=task, settings=settings, budget=budget, seed=seed, context_length=context_length
         )
-        self._rule = settings.build_rule().params()
+        ties = tie_seed(seed, problem.id) if settings.ties == "seeded" else 0
+        self._rule = settings.build_rule(tie_seed=ties).params()
         self._parked: list[int] = []
         """Nodes of lanes that wait for tokens to come free."""
         self._expanding: dict[int, int] = {}
         """Proposals under way a node."""
         self._stale: dict[int, int] = {}
         """Proposals in a row that brought nothing new, a node."""
+        self._planned = False
+        """Whether the root has a plan of Gumbel."""
         self._depths = [0, 0]
         """Sum and count of the depths at which paths ended."""
         if settings.rule == "gumbel" and budget.simulations is None:
@@ -79,6 +89,7 @@ class MCTSSearch(TreeSearch):
         if node == ROOT and self.settings.rule == "gumbel" and growth.new:
             gumbels = root_gumbels(len(tree.children(ROOT)), seed=self.seed, problem_id=self.problem.id)
             tree.plan_gumbel(gumbels, considered=self.settings.considered, simulations=self.budget.simulations or 1)
+            self._planned = True
         never_wider = self.settings.widening_k == 0 and node not in self._expanding
         if never_wider or self._stale[node] >= PATIENCE * (1 + len(tree.children(node))):
             tree.close(node)
@@ -206,3 +217,6 @@ class MCTSSearch(TreeSearch):
         left = self.meter.simulations_left()
         most = max(self.settings.width, self.settings.considered) if self.settings.rule == "gumbel" else self.settings.width
         return None if left is None else (left + self.meter.reserved_simulations) * (most + self.max_steps - 1)
+
+    def _planned_step(self) -> int | None:
+        return self.solutions.tree.planned_child(self._rule) if self._planned else None

@@ -1,7 +1,7 @@
 """What decides a search: one frozen record, read by every method, stored with every trace.
 
-This file knows no task and no model. A field that only one method uses is listed in `MCTS_ONLY`, so that setting it there is
-an error and not a silent no-op.
+This file knows no task and no model. A field set where nothing reads it is an error and not a silent no-op: see
+`_refuse_idle`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from treewise.search.types import InputError
 
 MethodName = Literal["mcts", "greedy", "best-of-n", "majority"]
 RuleName = Literal["puct", "alphazero", "uct", "gumbel"]
-ChoiceName = Literal["value", "visits", "majority", "weighted-majority"]
+ChoiceName = Literal["value", "visits", "majority", "weighted-majority", "planned"]
 AggregationName = Literal["last", "min", "product"]
 
 
@@ -46,6 +46,8 @@ class SearchSettings:
     """mcts: selection uses the mean of the visits or the best value below."""
     in_flight: Literal["wu", "virtual_loss"] = "wu"
     """mcts: how unfinished simulations count in selection."""
+    ties: Literal["seeded", "first"] = "seeded"
+    """mcts: which of equally good children is chosen: by a hash of seed, problem and child, or the one that came first."""
     widening_k: float = 2.0
     """mcts: a node is given another child while it has at most widening_k * visits**widening_alpha samples; 0 keeps `width`."""
     widening_alpha: float = 0.5
@@ -58,7 +60,8 @@ class SearchSettings:
     samples: int = 16
     """best-of-n, majority: solutions sampled."""
     choose: ChoiceName | None = None
-    """How the answer is chosen among finished paths; None is "majority" for method majority and "value" for the others."""
+    """How the answer is chosen among finished paths; None is "majority" for method majority and "value" for the others. Rule
+    gumbel only: "planned" is the best value below the first step that sequential halving ends with."""
     aggregate: AggregationName = "last"
     """How the values of a path's steps become the path's value: the last, the least, the product."""
     max_steps: int | None = None
@@ -69,7 +72,7 @@ class SearchSettings:
     """End as soon as the task itself shows an answer to be right."""
     prune: bool = True
     """End when the rest of the budget cannot change the answer: a finished path of value 1 where the last value chooses, a lead
-    larger than all votes to come where votes choose. Where visits choose there is no such rule."""
+    larger than all votes to come where votes choose. Where visits or the plan choose there is no such rule."""
 
     def __post_init__(self) -> None:
         for name, words in _WORDS.items():
@@ -81,13 +84,9 @@ class SearchSettings:
             value = getattr(self, name)
             if value is not None:
                 _at_least(name, value, 1)
-        if self.method != "mcts":
-            changed = [f.name for f in fields(self) if f.name in MCTS_ONLY and getattr(self, f.name) != f.default]
-            if changed:
-                message = f"{', '.join(changed)} has no effect on method {self.method!r}"
-                raise InputError(message, "leave it out, or use method mcts")
-        if self.method in ("greedy", "mcts") and self.samples != 16:
-            raise InputError(f"samples has no effect on method {self.method!r}", "leave it out, or use best-of-n or majority")
+        self._refuse_idle()
+        if self.choose == "planned" and self.rule != "gumbel":
+            raise InputError("choose 'planned' needs the plan of rule 'gumbel'", "use rule gumbel, or choose in another way")
         if self.method == "mcts":
             self.build_rule()
             if self.width == 1 and self.widening_k == 0:
@@ -98,8 +97,24 @@ class SearchSettings:
         """How the answer is chosen, resolved."""
         return self.choose or ("majority" if self.method == "majority" else "value")
 
-    def build_rule(self) -> Rule:
-        """Return the selection rule. Raises InputError when a number is out of its range."""
+    def _refuse_idle(self) -> None:
+        """Raise InputError for options that were set where another option leaves them without effect."""
+        on_method, on_rule = f"on method {self.method!r}", f"on rule {self.rule!r}"
+        cases: tuple[tuple[bool, frozenset[str], str, str], ...] = (
+            (self.method != "mcts", MCTS_ONLY, on_method, "use method mcts"),
+            (self.method in ("greedy", "mcts"), frozenset({"samples"}), on_method, "use best-of-n or majority"),
+            (self.rule != "gumbel", frozenset({"considered"}), on_rule, "use rule gumbel"),
+            (self.rule == "gumbel", NOT_GUMBEL, on_rule, "use another rule"),
+            (self.first_play == "parent", frozenset({"first_play_value"}), "on first_play 'parent'", "use another first_play"),
+            (self.widening_k == 0, frozenset({"widening_alpha"}), "on widening_k 0", "give more widening_k"),
+        )
+        for idle, names, where, remedy in cases:
+            changed = [f.name for f in fields(self) if f.name in names and getattr(self, f.name) != f.default]
+            if idle and changed:
+                raise InputError(f"{', '.join(changed)} has no effect {where}", f"leave it out, or {remedy}")
+
+    def build_rule(self, *, tie_seed: int = 0) -> Rule:
+        """Return the selection rule; `tie_seed` as in `Rule`. Raises InputError when a number is out of its range."""
         return Rule(
             name=self.rule,
             exploration=self.exploration,
@@ -111,6 +126,7 @@ class SearchSettings:
             in_flight=self.in_flight,
             widening_k=self.widening_k,
             widening_alpha=self.widening_alpha,
+            tie_seed=tie_seed,
         )
 
 
@@ -127,6 +143,7 @@ MCTS_ONLY = frozenset(
         "own_weight",
         "backup",
         "in_flight",
+        "ties",
         "widening_k",
         "widening_alpha",
         "considered",
@@ -134,11 +151,15 @@ MCTS_ONLY = frozenset(
 )
 """Fields that only method mcts reads."""
 
+NOT_GUMBEL = frozenset({"exploration", "first_play", "first_play_value", "value_range", "in_flight"})
+"""Fields that rule gumbel does not read: it completes and rescales values, and explores by its plan."""
+
 
 _WORDS: dict[str, tuple[str | None, ...]] = {
     "method": get_args(MethodName),
     "run_to": ("finish", "leaf"),
     "rule": get_args(RuleName),
+    "ties": ("seeded", "first"),
     "merge": ("ids", "text", "none"),
     "choose": (None, *get_args(ChoiceName)),
     "aggregate": get_args(AggregationName),

@@ -59,6 +59,10 @@ ROW_COLUMNS = {
 """A list of numbers a node, with the field that cuts it."""
 
 
+ADDED_TO_BILL = "cancelled_tokens"
+"""Field of the bill that earlier files of version 1 lack; it is 0 there."""
+
+
 @cache
 def schema() -> pa.Schema:
     """Return the Arrow schema of version 1."""
@@ -68,7 +72,7 @@ def schema() -> pa.Schema:
         return pa.field(name, kind, nullable=False)
 
     counts = ("policy_tokens", "evaluator_tokens", "prompt_tokens", "cached_tokens", "rounds")
-    outcomes = ("simulations", "duplicates", "unfinished", "dropped")
+    outcomes = ("simulations", "duplicates", "unfinished", "dropped", ADDED_TO_BILL)
     bill = [*((name, pa.int64()) for name in counts), ("seconds", pa.float64()), *((name, pa.int64()) for name in outcomes)]
     return pa.schema(
         [
@@ -208,7 +212,7 @@ def _read_version_1(batch: pa.RecordBatch) -> Iterator[Trace]:
         if field.name not in batch.schema.names:
             raise TraceError(f"there is no column {field.name!r}", "give a file that Treewise wrote")
         try:
-            columns[field.name] = batch.column(field.name).cast(field.type)
+            columns[field.name] = _cast(batch.column(field.name), field)
         except pa.ArrowException as error:
             raise TraceError(f"column {field.name!r} is no {field.type}: {error}", "give a file that Treewise wrote") from error
         if not field.nullable and columns[field.name].null_count:
@@ -219,6 +223,15 @@ def _read_version_1(batch: pa.RecordBatch) -> Iterator[Trace]:
             yield _read_row(cells)
         except TraceError as error:
             raise TraceError(f"problem {cells['problem_id'].as_py()!r}: {error.message}", error.remedy) from error
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    import pyarrow as pa
+
+    kind = field.type
+    if field.name == "bill" and pa.types.is_struct(column.type) and column.type.get_field_index(ADDED_TO_BILL) < 0:
+        kind = pa.struct([part for part in kind if part.name != ADDED_TO_BILL])
+    return column.cast(kind)
 
 
 def _read_row(cells: dict[str, pa.Scalar]) -> Trace:

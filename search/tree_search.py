@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from treewise.search.answer import Candidate, Choice, aggregate, choose
+from treewise.search.answer import Candidate, Choice, aggregate, choose, why_none
 from treewise.search.budget import Budget, Meter
 from treewise.search.seeds import sibling_seed
 from treewise.search.settings import SearchSettings
@@ -128,6 +128,10 @@ class TreeSearch(ABC):
     def _votes_left(self) -> int | None:
         """Most samples that may still finish; None when nothing bounds them."""
 
+    def _planned_step(self) -> int | None:
+        """The root's child that the method's plan ends with; None without a plan."""
+        return None
+
     # The protocol.
 
     @property
@@ -184,11 +188,14 @@ class TreeSearch(ABC):
         text = node = value = None
         if choice is not None and not (unvalued and self._proven(unvalued.node) and not self._proven(choice.candidate.node)):
             text, node, value = choice.candidate.text, choice.candidate.node, choice.value
+            if self.settings.choice == "planned" and not self._proven(node) and not self._below_plan([choice.candidate]):
+                reason = f"{reason}; nothing finished below the planned first step, so the best of the others was chosen"
         elif unvalued is not None:
             text, node = unvalued.text, unvalued.node
             reason = f"{reason}; the search ended before its answer had a value"
         else:
-            reason = f"no path finished: {reason}"
+            dead = [j.reason for j in self.solutions.judgements.values() if j.standing is Standing.DEAD]
+            reason = f"no path ended in an answer: {reason}{why_none(dead)}"
         return Answer(self.problem.id, text, node, value, end, reason, replace(self._bill), self.error)
 
     def trace(self, origin: Origin) -> Trace:
@@ -232,6 +239,7 @@ class TreeSearch(ABC):
             return
         self.end = end
         for errand in self._errands.values():
+            self._bill.cancelled_tokens += errand.reserved
             self._charge(errand, 0)
             self._abandoned(errand)
         self._errands.clear()
@@ -273,7 +281,14 @@ class TreeSearch(ABC):
         candidates = self._candidates()
         proven = [c for c in candidates if self._proven(c.node)]
         s = self.settings
+        if s.choice == "planned":
+            candidates = self._below_plan(candidates) or candidates
         return choose(proven or candidates, choice=s.choice, aggregation=s.aggregate, seed=self.seed)
+
+    def _below_plan(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates that begin with the planned first step."""
+        step = self._planned_step()
+        return [c for c in candidates if self.solutions.tree.path(c.node)[1] == step]
 
     def _unvalued(self) -> Candidate | None:
         """A finished path whose evaluation never came back, a proven one before others; its numbers mean nothing."""
@@ -375,13 +390,15 @@ class TreeSearch(ABC):
         """Whether the rest of the budget cannot change the answer.
 
         By value: a finished path has the largest value there is. By majority: the lead is larger than all votes to come. By
-        visits there is no such bound below the root, and the search goes on.
+        visits and by the plan there is no such bound, and the search goes on.
         """
         choice, finished = self.settings.choice, self.solutions.finished
+        if choice in ("visits", "planned"):
+            return False
         if choice == "value":
             return self.settings.aggregate == "last" and any(self.solutions.tree.value(node) >= 1.0 for node in finished)
         left = self._votes_left()
-        if choice == "visits" or left is None or left >= sum(self.solutions.tree.multiplicity(node) for node in finished):
+        if left is None or left >= sum(self.solutions.tree.multiplicity(node) for node in finished):
             return False
         votes: dict[str, float] = {}
         for c in self._candidates():

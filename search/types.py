@@ -360,6 +360,9 @@ class Bill:
     """Paths cut by a length limit or a budget before they finished."""
     dropped: int = 0
     """Samples that held no token and were not kept."""
+    cancelled_tokens: int = 0
+    """Most tokens that requests under way at the end may have generated, withdrawn or failed: their limits, an upper bound.
+    `policy_tokens` has none of them."""
 
 
 @dataclass(frozen=True, slots=True)

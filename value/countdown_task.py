@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 
 from treewise.search.types import (
     Finish,
@@ -110,14 +111,15 @@ class CountdownTask:
         A last number that is not the target is DEAD too: the task knows it to be wrong and never gives it as an answer.
         """
         numbers, target = _stated(path.problem)
-        pool = [number(n) for n in numbers]
-        lines = [line for line in path.text.splitlines() if line.strip()]
+        written = [line for line in path.text.splitlines() if line.strip()]
+        lines = tuple(written[: len(numbers)])  # every step uses up a number: the last of these is wrong at the latest
         try:
-            for line in lines:
-                _apply(line, pool)
+            pool = _left_after(numbers, lines)
         except BrokenRule as broken:
-            cut = path.finish in (Finish.LENGTH, Finish.ERROR)
-            return _dead(_unfinished(path.finish) if cut and line is lines[-1] else str(broken))
+            cut = path.finish in (Finish.LENGTH, Finish.ERROR) and len(lines) == len(written)
+            if cut and not _is_wrong(numbers, lines[:-1]):
+                return _dead(_unfinished(path.finish))
+            return _dead(str(broken))
         if len(pool) == 1:
             if pool[0].value != target:
                 return _dead(f"reaches {pool[0].value}, not {target}")
@@ -157,6 +159,27 @@ def _whole(value: object, *, where: str) -> int:
     if not 0 <= value <= LIMIT:
         raise InputError(f"{where} is {value}", f"Use integers in [0, {LIMIT}]")
     return value
+
+
+@lru_cache(maxsize=1 << 14)
+def _left_after(numbers: tuple[int, ...], lines: tuple[str, ...]) -> tuple[Expression, ...]:
+    """Return what is left of the numbers after these steps. Raises BrokenRule at the first wrong one.
+
+    Kept, since a search reads each path once for every step that is added to it.
+    """
+    if not lines:
+        return tuple(number(n) for n in numbers)
+    pool = list(_left_after(numbers, lines[:-1]))
+    _apply(lines[-1], pool)
+    return tuple(pool)
+
+
+def _is_wrong(numbers: tuple[int, ...], lines: tuple[str, ...]) -> bool:
+    try:
+        _left_after(numbers, lines)
+    except BrokenRule:
+        return True
+    return False
 
 
 def _apply(line: str, pool: list[Expression]) -> None:

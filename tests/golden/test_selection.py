@@ -77,7 +77,8 @@ def test_regularised_policy(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES["considered_visits"], ids=lambda case: f"m{case['m']}-n{case['sims']}")
 def test_considered_visits(case: dict[str, Any]) -> None:
-    assert considered_visits(case["m"], case["sims"]).tolist() == case["seq"]
+    count = case["sims"]
+    assert [considered_visits(k, considered=case["m"], simulations=count) for k in range(count)] == case["seq"]
 
 
 @pytest.mark.parametrize("case", CASES["progressive_widening"], ids=lambda case: f"k{case['k']}")

@@ -20,7 +20,18 @@ import pytest
 from treewise.app.main import main
 from treewise.policy.scripted import ScriptedPolicy, decode_bytes, text_step
 from treewise.search.trace_parquet import read_traces
-from treewise.search.types import Evaluation, Ids, ModelNotFound, PolicyError, Proposal, Step, StepRequest
+from treewise.search.types import (
+    Evaluation,
+    Ids,
+    InputError,
+    ModelNotFound,
+    PolicyError,
+    Prompt,
+    Proposal,
+    Step,
+    StepRequest,
+    TreewiseError,
+)
 from treewise.search.types import Path as Solution
 
 ROWS = [
@@ -256,7 +267,7 @@ def test_an_evaluator_without_numbers_is_status_1(problems: str, call: Call, mon
     monkeypatch.setattr("treewise.app.models.build_evaluator", lambda options, task: Broken())
     status, lines, _ = call("--problems", problems, *FIXED, "--policy", "scripted")
     assert status == 1
-    assert all(line["reason"].startswith(("failed: ", "no path finished: every path is")) for line in lines)
+    assert all(line["reason"].startswith(("failed: ", "no path ended in an answer: every path is")) for line in lines)
     assert any("nan" in line["reason"] for line in lines)
 
 
@@ -310,7 +321,7 @@ def test_a_terminal_gets_a_bar_and_a_table(problems: str) -> None:
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
     assert "━" in text
     assert re.search(r"problem\s+answer\s+verdict\s+value\s+tokens\s+simulations\s+seconds\s+reason", text)
-    assert re.search(r"\d of 4 correct, .*policy tokens, .* tokens/s", text)
+    assert len(re.findall(r"\d of 4 correct, .*policy tokens, .* tokens/s", text)) == 1
     assert '{"id"' not in text
 
 
@@ -344,6 +355,48 @@ def test_the_embedded_model_solves_countdown(problems: str, call: Call) -> None:
     solved = {line["id"] for line in lines if line["verdict"] == "correct"}
     assert len(solved) >= 2
     assert "c" not in solved
+
+
+@pytest.mark.parametrize("lines", [[], ["--json"]])
+def test_one_line_on_standard_error_closes_a_run_without_a_table(lines: list[str], problems: str, call: Call) -> None:
+    """Standard output holds JSON lines alone, and the counts are said all the same."""
+    status, found, said = call("--problems", problems, "--policy", "scripted", "--simulations", "32", *lines)
+    solved, tokens = sum(line["verdict"] == "correct" for line in found), sum(line["bill"]["policy_tokens"] for line in found)
+    assert status == 0
+    assert len(found) == len(ROWS)
+    (closing,) = [line for line in said.splitlines() if " correct, " in line]
+    wanted = f"treewise: {solved} of 4 correct, {4 - solved} unfinished, "
+    assert closing.startswith(wanted)
+    assert re.search(rf" {tokens:,} policy tokens, (at most [\d,]+ more in cancelled requests, )?\d+\.\d s ", closing)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (PolicyError("no tokenizer", "start anew"), 1, "failed: no tokenizer"),
+        (InputError("no words", "write some"), 2, "input: no"),
+    ],
+)
+def test_a_prompt_that_cannot_be_encoded_ends_that_problem_alone(
+    error: TreewiseError, status: int, reason: str, problems: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from treewise.policy.countdown_script import END, decode_words, encode_words, random_steps
+
+    class Choosy(ScriptedPolicy):
+        def encode(self, prompt: Prompt) -> Ids:
+            if "target 24" in prompt.raw:
+                raise error
+            return super().encode(prompt)
+
+    play(monkeypatch, Choosy(random_steps, encode=encode_words, decode=decode_words, vocabulary_size=END + 1))
+    found, lines, said = call("--problems", problems, *FIXED, "--concurrency", "1")
+    assert found == status
+    by_id = {line["id"]: line for line in lines}
+    assert by_id.keys() == {"a", "b", "c", "d"}
+    assert by_id["b"]["reason"].startswith(reason)
+    assert (by_id["b"]["answer"], by_id["b"]["verdict"], by_id["b"]["bill"]["policy_tokens"]) == (None, None, 0)
+    assert "problem 'b'" in said
+    assert all(by_id[name]["bill"]["simulations"] > 0 and "failed" not in by_id[name]["reason"] for name in "acd")
 
 
 @pytest.mark.vllm

@@ -38,7 +38,8 @@ def traces(draw: st.DrawFn) -> Trace:
     ids = column(st.lists(COUNT, max_size=4))
     error = draw(st.none() | ANY_TEXT.map(PolicyError))
     answered = draw(st.booleans())
-    bill = Bill(**{name: draw(st.integers(0, 2**63 - 1)) for name in ("policy_tokens", "rounds", "dropped", "cached_tokens")})
+    counts = ("policy_tokens", "rounds", "dropped", "cached_tokens", "cancelled_tokens")
+    bill = Bill(**{name: draw(st.integers(0, 2**63 - 1)) for name in counts})
     bill.seconds = draw(st.floats(0, 1e6))
     answer = Answer(
         problem_id="p",

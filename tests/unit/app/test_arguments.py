@@ -15,6 +15,7 @@ from treewise.search.settings import SearchSettings
 from treewise.search.types import InputError, Scalar
 
 SOURCE = ["--problems", "p.jsonl"]
+GUMBEL = ["--rule", "gumbel", "--simulations", "9"]
 
 OTHER: dict[str, Scalar] = {
     "problems": "other.jsonl",
@@ -38,6 +39,7 @@ OTHER: dict[str, Scalar] = {
     "own_weight": 2.0,
     "backup": "max",
     "in_flight": "virtual_loss",
+    "ties": "first",
     "widening_k": 1.5,
     "widening_alpha": 0.25,
     "considered": 8,
@@ -61,7 +63,13 @@ OTHER: dict[str, Scalar] = {
 }
 """A value other than the default for every option that stands alone; text, generate, numbers, split, config are tested below."""
 
-COMPANIONS = {"task": ["--model", "m"], "samples": ["--method", "majority"], "evaluator_tokens": ["--tokens", "9"]}
+COMPANIONS = {
+    "task": ["--model", "m"],
+    "samples": ["--method", "majority"],
+    "evaluator_tokens": ["--tokens", "9"],
+    "considered": ["--rule", "gumbel", "--simulations", "9"],
+    "first_play_value": ["--first-play", "reduction"],
+}
 """What an option needs beside it to be legal."""
 
 
@@ -199,6 +207,16 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         ([*SOURCE, "--lanes=-1"], "lanes is -1"),
         ([*SOURCE, "--samples", "4"], "samples has no effect on method 'mcts'"),
         ([*SOURCE, "--method", "greedy", "--width", "4"], "width has no effect on method 'greedy'"),
+        ([*SOURCE, "--method", "majority", "--ties", "first"], "ties has no effect on method 'majority'"),
+        ([*SOURCE, "--considered", "4"], "considered has no effect on rule 'puct'"),
+        ([*SOURCE, "--first-play-value", "0.5"], "first_play_value has no effect on first_play 'parent'"),
+        ([*SOURCE, "--width", "2", "--widening-k", "0", "--widening-alpha", "1"], "widening_alpha has no effect on widening_k 0"),
+        ([*SOURCE, *GUMBEL, "--exploration", "2"], "exploration has no effect on rule 'gumbel'"),
+        ([*SOURCE, *GUMBEL, "--first-play", "absolute"], "first_play has no effect on rule 'gumbel'"),
+        ([*SOURCE, *GUMBEL, "--value-range", "siblings"], "value_range has no effect on rule 'gumbel'"),
+        ([*SOURCE, *GUMBEL, "--in-flight", "virtual_loss"], "in_flight has no effect on rule 'gumbel'"),
+        ([*SOURCE, "--choose", "planned"], "choose 'planned' needs the plan of rule 'gumbel'"),
+        ([*SOURCE, "--method", "majority", "--choose", "planned"], "choose 'planned' needs the plan of rule 'gumbel'"),
         ([*SOURCE, "--simulations=-1"], "budget simulations is -1"),
         ([*SOURCE, "--seconds", "nan"], "budget seconds is nan"),
         ([*SOURCE, "--temperature", "nan"], "temperature is nan"),
@@ -276,8 +294,20 @@ def test_a_budget_that_cannot_work_is_refused_before_anything_runs(words: list[s
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("choose", "best"), ("aggregate", "sum"), ("run_to", "end"), ("merge", "all"), ("rule", "ucb"), ("method", "beam")],
+    [
+        ("ties", "last"),
+        ("choose", "best"),
+        ("aggregate", "sum"),
+        ("run_to", "end"),
+        ("merge", "all"),
+        ("rule", "ucb"),
+        ("method", "beam"),
+    ],
 )
 def test_settings_made_in_python_refuse_unknown_words(field: str, value: str) -> None:
     with pytest.raises(InputError, match=f"{field}.*{value}"):
         SearchSettings(**{field: value})  # type: ignore[arg-type]
+
+
+def test_the_plan_may_choose_where_there_is_one() -> None:
+    assert parse_solve([*SOURCE, *GUMBEL, "--considered", "4", "--choose", "planned"]).search.choice == "planned"

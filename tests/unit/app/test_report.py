@@ -29,10 +29,10 @@ def shown(results: list[Result]) -> str:
 def test_the_table_shows_answer_verdict_tokens_and_summary() -> None:
     bill = Bill(policy_tokens=1234, simulations=32, seconds=2.0)
     good = Result("c1", "8 * 3 + 5", Verdict(VerdictKind.CORRECT), 1.0, "the task proves the answer right", bill)
-    text = shown([good, Result("c2", None, None, None, "no path finished: the budget is spent")])
+    text = shown([good, Result("c2", None, None, None, "no path ended in an answer: the budget is spent")])
     row = next(line for line in text.splitlines() if line.startswith("c1"))
     assert " ".join(row.split()) == "c1 8 * 3 + 5 correct 1.00 1,234 32 2.0 the task proves the answer right"
-    assert "no path finished" in text
+    assert "no path ended in an answer" in text
     assert "1 of 2 correct, 1 unfinished" in text
 
 

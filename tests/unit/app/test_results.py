@@ -85,6 +85,13 @@ def test_known_outcomes_are_counted_under_their_own_kind() -> None:
     assert "68 simulations, 119 policy tokens, 85 evaluator tokens, 2.0 s (60 tokens/s)" in said
 
 
+def test_cancelled_tokens_are_said_as_a_bound_and_not_added() -> None:
+    tally = Tally()
+    for tokens in (0, 7, 5):
+        tally.add(Result("a", None, None, None, "", Bill(policy_tokens=100, cancelled_tokens=tokens)))
+    assert ", 300 policy tokens, at most 12 more in cancelled requests, " in tally.sentence(seconds=1.0)
+
+
 def test_a_run_without_searches_says_so() -> None:
     """S22: the summary shows that nothing was run."""
     tally = Tally()

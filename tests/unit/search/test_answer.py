@@ -24,6 +24,7 @@ def test_nothing_finished_gives_nothing() -> None:
         ("value", "last", 2),
         ("value", "min", 3),
         ("value", "product", 3),
+        ("planned", "last", 2),
         ("visits", "last", 3),
         ("majority", "last", 1),
         ("weighted-majority", "last", 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,9 +19,24 @@ from treewise.search.types import InputError
 def test_visits_of_a_schedule_are_reachable(considered: int, simulations: int) -> None:
     """Following the schedule, a child with the wanted number of visits always exists."""
     visits = [0] * considered
-    for wanted in considered_visits(considered, simulations).tolist():
+    for simulation in range(simulations):
+        wanted = considered_visits(simulation, considered=considered, simulations=simulations)
         visits[visits.index(wanted)] += 1
     assert sum(visits) == simulations
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 6])
+def test_a_long_plan_takes_no_room_and_gives_each_round_its_share(rounds: int) -> None:
+    """With 2**rounds children each round has an equal share: the last two end with share / left visits of every round."""
+    considered, share = 2**rounds, 10**9 // rounds // 2**rounds * 2**rounds
+    simulations = rounds * share
+    tracemalloc.start()
+    plan = RootPlan.make([0.0] * considered, considered=considered, simulations=simulations)
+    last = considered_visits(plan.simulations - 1, considered=plan.considered, simulations=plan.simulations)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert last + 1 == sum(share // 2**k for k in range(1, rounds + 1))
+    assert peak < 100_000
 
 
 def test_gumbels_are_seeded_prefix_stable_and_gumbel_distributed() -> None:
@@ -123,7 +139,9 @@ def test_unusable_plans_are_refused() -> None:
     with pytest.raises(InputError):
         RootPlan.make([1.0, 2.0], considered=0, simulations=3)
     with pytest.raises(InputError):
-        considered_visits(2, 0)
+        RootPlan.make([1.0, 2.0], considered=2, simulations=0)
+    with pytest.raises(InputError):
+        considered_visits(0, considered=2, simulations=0)
     with pytest.raises(InputError):
         tree.completed_scores(ROOT, Rule().params())
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from treewise.policy.scripted import ScriptedPolicy, text_step
 from treewise.search.budget import Budget
+from treewise.search.mcts import tie_seed
 from treewise.search.trace import Origin
 from treewise.search.tree import ROOT, State
 from treewise.search.tree_search import TreeSearch
@@ -57,7 +58,7 @@ def test_no_budget_runs_nothing_and_says_so(world) -> None:
     for search in world.run(budget=Budget(simulations=0)).values():
         answer = search.answer()
         assert (answer.finished, answer.text, answer.value) == (False, None, None)
-        assert answer.reason == "no path finished: the budget is spent"
+        assert answer.reason == "no path ended in an answer: the budget is spent"
         assert answer.bill.policy_tokens == 0
 
 
@@ -82,13 +83,13 @@ def test_any_order_of_completion_gives_the_same_trace(
         assert (one.outcome.text, one.outcome.value, one.outcome.end) == (two.outcome.text, two.outcome.value, two.outcome.end)
 
 
-def test_one_lane_equals_the_sequential_rule_bit_for_bit(world) -> None:
-    """A plain recursive search, written here with Python floats, makes the same tree."""
-    search = world.run(budget=Budget(simulations=40), problems=1, lanes=1, width=2, widening_k=0.0, merge="none")["p0"]
+@pytest.mark.parametrize("ties", ["seeded", "first"])
+def test_one_lane_equals_the_sequential_rule_bit_for_bit(world, ties: str) -> None:
+    """A plain recursive search, written here with Python numbers, makes the same tree."""
+    search = world.run(budget=Budget(simulations=40), problems=1, lanes=1, width=2, widening_k=0.0, merge="none", ties=ties)["p0"]
     policy = ScriptedPolicy(world.random_digits)
-    reference = SequentialSearch(
-        policy, prompt=policy.encode(world.Task().prompt(search.problem)), run_seed=0, problem_id="p0", world=world
-    )
+    prompt = policy.encode(world.Task().prompt(search.problem))
+    reference = SequentialSearch(prompt=prompt, run_seed=0, problem_id="p0", world=world, ties=ties)
     for _ in range(40):
         reference.simulate()
     tree = search.solutions.tree
@@ -97,16 +98,20 @@ def test_one_lane_equals_the_sequential_rule_bit_for_bit(world) -> None:
     assert [tree.visits(n) for n in range(tree.size)] == reference.visits
     means = [tree.mean(n) for n in range(tree.size)]
     assert all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(means, reference.means(), strict=True))
+    assert reference.ties_met > 0
 
 
 class SequentialSearch:
     """PUCT with c = 1, first play = parent's value, own evaluation worth one visit, in plain Python."""
 
-    def __init__(self, policy, *, prompt, run_seed: int, problem_id: str, world) -> None:
+    def __init__(self, *, prompt, run_seed: int, problem_id: str, world, ties: str) -> None:
         from treewise.search.seeds import sibling_seed
 
         self.seed = lambda node, index: sibling_seed(run_seed, problem_id, node, index)
         self.script, self.world = world.random_digits, world
+        drawn = tie_seed(run_seed, problem_id)
+        self.lot = (lambda child: split_mix_64(drawn, child)) if ties == "seeded" else (lambda child: -child)
+        self.ties_met = 0
         self.parent, self.visits, self.sums, self.own = [-1], [0], [0.0], [math.nan]
         self.ids, self.text, self.done, self.closed, self.children = [prompt], [""], [False], [False], [[]]
 
@@ -129,7 +134,9 @@ class SequentialSearch:
         live = [c for c in self.children[node] if not self.exhausted(c)]
         prior = 1 / len(self.children[node]) if self.children[node] else 0.0
         total = math.sqrt(max(self.visits[node], 1.0))
-        return max(live, key=lambda c: (self.q(c) + total * prior / (1 + self.visits[c]), -c)) if live else None
+        scores = {c: self.q(c) + total * prior / (1 + self.visits[c]) for c in live}
+        self.ties_met += list(scores.values()).count(max(scores.values(), default=0.0)) > 1
+        return max(live, key=lambda c: (scores[c], self.lot(c))) if live else None
 
     def simulate(self) -> None:
         node = 0
@@ -166,6 +173,14 @@ class SequentialSearch:
             if finished or following is None:
                 return
             node = following
+
+
+def split_mix_64(seed: int, index: int) -> int:
+    """The `index`-th number of SplitMix64 from `seed`, as its authors give it (Steele, Lea & Flood 2014)."""
+    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
 
 
 def float_32(value: float) -> float:

@@ -318,6 +318,11 @@ class TestParquet:
         assert {field.name for field in schema().field("bill").type} == {f.name for f in fields(Bill)}
         assert set(make_trace().head()) == {name for name in schema().names if not name.startswith("node_")}
 
+    def test_cancelled_tokens_are_kept(self, tmp_path: Path) -> None:
+        trace = make_trace()
+        trace = replace(trace, outcome=replace(trace.outcome, bill=Bill(cancelled_tokens=5)))
+        assert round_trip(trace, tmp_path).outcome.bill.cancelled_tokens == 5
+
     def test_plain_pyarrow_reads_it(self, tmp_path: Path) -> None:
         write_traces(tmp_path / "t.parquet", [make_trace()])
         (row,) = parquet.read_table(tmp_path / "t.parquet").to_pylist()
@@ -335,7 +340,7 @@ class TestParquet:
         assert row["node_answer"] == [None, None, "8*3-5", None, None]
 
     def test_version_1_file(self) -> None:
-        """A file kept since version 1, made with pyarrow alone, gives the same trace for ever."""
+        """A file kept since version 1, made with pyarrow alone and before `cancelled_tokens`, gives the same trace for ever."""
         expected = make_trace().with_verdict(Verdict(VerdictKind.CORRECT, "19 = 19"))
         assert read_traces(VERSION_1) == [expected]
 

@@ -172,6 +172,15 @@ def test_a_cut_step_is_dead_for_being_cut(finish: Finish, reason: str) -> None:
         assert judgement.reason.startswith(reason)
 
 
+@pytest.mark.parametrize("finish", [Finish.LENGTH, Finish.SEPARATOR])
+def test_the_first_wrong_step_is_the_reason_however_long_the_text(finish: Finish) -> None:
+    wrong = "8 * 3 = 25 left 5 25\n"
+    assert judge(wrong, *["5 + 0 = 5\n"] * 5000, finish=finish) == Judgement(Standing.DEAD, reason="8 * 3 is 24, not 25")
+    assert judge(STEPS[0], wrong, finish=finish).reason != judge(wrong, STEPS[0], finish=finish).reason
+    endless = judge(*STEPS, "\n", *["58 + 0 = 58\n"] * 5000, finish=finish)
+    assert endless == Judgement(Standing.DEAD, reason="0 is not among the numbers left")
+
+
 def test_a_step_after_the_last_number_is_dead() -> None:
     assert judge(*STEPS, "\n", "58 + 0 = 58 left 58\n").standing is Standing.DEAD
 
