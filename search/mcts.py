@@ -16,6 +16,7 @@ from hashlib import blake2b
 
 from treewise.search.budget import Budget
 from treewise.search.gumbel import root_gumbels
+from treewise.search.pace import Pace
 from treewise.search.settings import SearchSettings
 from treewise.search.tree import ROOT, State
 from treewise.search.tree_search import Errand, TreeSearch
@@ -59,8 +60,7 @@ class MCTSSearch(TreeSearch):
         """Proposals in a row that brought nothing new, a node."""
         self._planned = False
         """Whether the root has a plan of Gumbel."""
-        self._depths = [0, 0]
-        """Sum and count of the depths at which paths ended."""
+        self._pace = Pace(max_steps=self.max_steps, step_tokens=self.step_tokens)
         if settings.rule == "gumbel" and budget.simulations is None:
             raise InputError("rule 'gumbel' plans its root visits", "give a budget of simulations")
 
@@ -94,9 +94,9 @@ class MCTSSearch(TreeSearch):
         if never_wider or self._stale[node] >= PATIENCE * (1 + len(tree.children(node))):
             tree.close(node)
         ended = [n for n in growth.new if self.solutions.standings[n] is not Standing.OPEN]
+        self._pace.grown(tokens=growth.tokens, steps=growth.steps)
         for end in ended:
-            self._depths[0] += tree.depth(end)
-            self._depths[1] += 1
+            self._pace.ended(tree.depth(end))
         if any(self.solutions.standings[n] is Standing.FINISHED for n in ended):
             self._end_simulation(node)
         else:
@@ -147,10 +147,10 @@ class MCTSSearch(TreeSearch):
         fresh = tree.state(node) is State.NEW
         want = 1
         if fresh:
-            want = self.settings.considered if node == ROOT and self.settings.rule == "gumbel" else self.settings.width
+            want = self.settings.considered if node == ROOT and self.settings.rule == "gumbel" else self.width
         left = self.meter.tokens_left()
         if left is not None:
-            want = max(1, min(want, int(left / self._path_cost(tree.depth(node))), left // room))
+            want = max(1, min(want, int(left / self._pace.path_tokens(tree.depth(node))), left // room))
             if room > left:
                 if self.meter.reserved_tokens:
                     self._parked.append(node)
@@ -194,28 +194,18 @@ class MCTSSearch(TreeSearch):
 
         Half of the paths that the rest of the budget pays for may be under way at once.
         """
-        lanes = self.settings.lanes
+        lanes = self.lanes
         if self.budget.simulations is not None:
             lanes = min(lanes, math.ceil((self.budget.simulations - self.meter.simulations) / 2))
         if self.budget.tokens is not None:
-            lanes = min(lanes, math.ceil((self.budget.tokens - self.meter.tokens) / (2 * self._path_cost(0))))
+            lanes = min(lanes, math.ceil((self.budget.tokens - self.meter.tokens) / (2 * self._pace.path_tokens(0))))
         return max(1, lanes)
-
-    def _path_cost(self, depth: int) -> float:
-        """Tokens that one path from `depth` to its end is expected to take; at least 1."""
-        total, count = self._depths
-        typical = total / count if count else float(self.max_steps)
-        return max(1.0, self._mean_step_tokens() * max(1.0, typical - depth))
-
-    def _mean_step_tokens(self) -> float:
-        steps = self.solutions.tree.size - 1 + self._bill.duplicates
-        return self.meter.tokens / steps if steps else float(self.step_tokens)
 
     def _votes_left(self) -> int | None:
         """A simulation ends with its first expansion that finishes a new path, of at most `width` samples; on the way there each
         level may have brought one more copy of a path that was finished before."""
         left = self.meter.simulations_left()
-        most = max(self.settings.width, self.settings.considered) if self.settings.rule == "gumbel" else self.settings.width
+        most = max(self.width, self.settings.considered) if self.settings.rule == "gumbel" else self.width
         return None if left is None else (left + self.meter.reserved_simulations) * (most + self.max_steps - 1)
 
     def _planned_step(self) -> int | None:

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from treewise.search.adaptive import AdaptiveSearch
+from treewise.search.beam import BeamSearch
+from treewise.search.belief_search import BeliefSearch
+from treewise.search.breadth_first import BreadthFirstSearch
 from treewise.search.budget import Budget
+from treewise.search.depth_first import DepthFirstSearch
+from treewise.search.dvts import DiverseSearch
+from treewise.search.entropy_forks import EntropyForkSearch
+from treewise.search.hybrid import HybridSearch
 from treewise.search.mcts import MCTSSearch
+from treewise.search.particles import ParticleSearch
+from treewise.search.rebase import RebaseSearch
 from treewise.search.sampling import SamplingSearch
 from treewise.search.settings import MethodName, SearchSettings
 from treewise.search.tree_search import TreeSearch
@@ -11,6 +21,16 @@ from treewise.search.types import Ids, Problem, Task
 
 METHODS: dict[MethodName, type[TreeSearch]] = {
     "mcts": MCTSSearch,
+    "belief": BeliefSearch,
+    "ab-mcts": AdaptiveSearch,
+    "beam": BeamSearch,
+    "dvts": DiverseSearch,
+    "rebase": RebaseSearch,
+    "particles": ParticleSearch,
+    "breadth-first": BreadthFirstSearch,
+    "depth-first": DepthFirstSearch,
+    "hybrid": HybridSearch,
+    "entropy-forks": EntropyForkSearch,
     "greedy": SamplingSearch,
     "best-of-n": SamplingSearch,
     "majority": SamplingSearch,

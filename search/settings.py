@@ -6,13 +6,29 @@ This file knows no task and no model. A field set where nothing reads it is an e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from treewise.search.rules import Rule
 from treewise.search.types import InputError
 
-MethodName = Literal["mcts", "greedy", "best-of-n", "majority"]
+MethodName = Literal[
+    "mcts",
+    "belief",
+    "ab-mcts",
+    "beam",
+    "dvts",
+    "rebase",
+    "particles",
+    "breadth-first",
+    "depth-first",
+    "hybrid",
+    "entropy-forks",
+    "best-of-n",
+    "majority",
+    "greedy",
+]
 RuleName = Literal["puct", "alphazero", "uct", "gumbel"]
 ChoiceName = Literal["value", "visits", "majority", "weighted-majority", "planned"]
 AggregationName = Literal["last", "min", "product"]
@@ -24,16 +40,22 @@ class SearchSettings:
 
     method: MethodName = "mcts"
     """Search method."""
-    width: int = 1
-    """mcts: children asked for when a node is first expanded; at least 1."""
-    lanes: int = 4
-    """mcts: simulations under way at once in one tree; fewer when little budget remains. 1 is exactly sequential."""
+    width: int | None = None
+    """Children asked for when a node is expanded, at least 1; None is the method's own default (`WIDTHS`). mcts: when it is first
+    expanded."""
+    lanes: int | None = None
+    """Requests under way at once in one tree; fewer when little budget remains. 1 is exactly sequential. None is the method's own
+    default (`LANES`)."""
+    beams: int = 4
+    """beam, breadth-first: partial solutions kept a level; dvts: subtrees, each of which keeps one."""
     run_to: Literal["finish", "leaf"] = "finish"
     """mcts: a simulation goes on until its path ends ("finish"), or ends with one expansion ("leaf")."""
     rule: RuleName = "puct"
     """mcts: how a child is chosen."""
     exploration: float = 1.0
     """mcts: weight of the exploration term (c of PUCT and UCT, pb_c_init of AlphaZero); at least 0."""
+    variance_scaled: bool = False
+    """mcts: explore in proportion to how much returns vary: puct and alphazero by the parent's returns, uct as UCB-V."""
     first_play: Literal["absolute", "parent", "reduction"] = "parent"
     """mcts: value of a child that has neither visits nor an evaluation."""
     first_play_value: float = 0.0
@@ -58,7 +80,26 @@ class SearchSettings:
     """Identical sibling steps become one child: same ids, same text up to white space, or never. Samples of several steps (the
     other methods) are merged by ids in place of text, since their later steps were written after just these ids."""
     samples: int = 16
-    """best-of-n, majority: solutions sampled."""
+    """best-of-n, majority: solutions sampled; rebase, particles: partial solutions a level; hybrid: solutions of the first wave;
+    entropy-forks: solutions before the first fork."""
+    score_temperature: float | None = None
+    """rebase, particles: scores (rebase) or their log-odds (particles) are divided by this before the softmax; at least 0, and 0
+    gives all to the best. None is the method's own default (`SCORE_TEMPERATURES`)."""
+    threshold: float = 0.5
+    """depth-first: steps of a score below this wait until nothing else is left; in [0, 1]."""
+    forks: int = 2
+    """entropy-forks: steps at which each solution's tree is forked a round."""
+    arm_posterior: Literal["gaussian", "beta"] = "gaussian"
+    """ab-mcts: what the scores of an arm are taken for: Gaussian ones of unknown mean and spread, or Beta."""
+    arm_backup: Literal["best", "all"] = "best"
+    """ab-mcts: an arm holds the scores along the best way below it, or all scores below it (as published)."""
+    belief_discount: float = 0.6
+    """belief: a node's worth is multiplied by this for each time it was expanded; in (0, 1]."""
+    belief_depth_gain: float = 0.68
+    """belief: a node at depth d has its worth divided by success**(gain * d), where success is the learned rate of right steps: 0
+    is breadth first, 1 makes up for what depth alone takes from a posterior."""
+    belief_stop: float = 0.995
+    """belief: the search ends when an answer's posterior is above this; 1 never ends it early."""
     choose: ChoiceName | None = None
     """How the answer is chosen among finished paths; None is "majority" for method majority and "value" for the others. Rule
     gumbel only: "planned" is the best value below the first step that sequential halving ends with."""
@@ -78,18 +119,28 @@ class SearchSettings:
         for name, words in _WORDS.items():
             if getattr(self, name) not in words:
                 raise InputError(f"{name} is {getattr(self, name)!r}", f"give one of {', '.join(map(str, words))}")
-        for name, low in (("width", 1), ("lanes", 1), ("samples", 1), ("considered", 1)):
-            _at_least(name, getattr(self, name), low)
-        for name in ("max_steps", "step_tokens"):
+        for name in ("samples", "beams", "considered", "forks"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("width", "lanes", "max_steps", "step_tokens"):
             value = getattr(self, name)
             if value is not None:
                 _at_least(name, value, 1)
+        for name, low, high in (
+            ("belief_discount", 0.0, 1.0),
+            ("belief_depth_gain", 0.0, 2.0),
+            ("belief_stop", 0.0, 1.0),
+            ("threshold", 0.0, 1.0),
+        ):
+            if not low <= getattr(self, name) <= high:
+                raise InputError(f"{name} is {getattr(self, name)!r}", f"give a number in [{low:g}, {high:g}]")
+        if self.score_temperature is not None and not 0 <= self.score_temperature < math.inf:
+            raise InputError(f"score_temperature is {self.score_temperature!r}", "give a number of at least 0")
         self._refuse_idle()
         if self.choose == "planned" and self.rule != "gumbel":
             raise InputError("choose 'planned' needs the plan of rule 'gumbel'", "use rule gumbel, or choose in another way")
         if self.method == "mcts":
             self.build_rule()
-            if self.width == 1 and self.widening_k == 0:
+            if (self.width or WIDTHS["mcts"]) == 1 and self.widening_k == 0:
                 raise InputError("width 1 with widening_k 0 is a single path", "give more width, widening, or method greedy")
 
     @property
@@ -97,19 +148,27 @@ class SearchSettings:
         """How the answer is chosen, resolved."""
         return self.choose or ("majority" if self.method == "majority" else "value")
 
+    @property
+    def balance(self) -> float:
+        """`score_temperature`, resolved."""
+        return SCORE_TEMPERATURES[self.method] if self.score_temperature is None else self.score_temperature
+
     def _refuse_idle(self) -> None:
         """Raise InputError for options that were set where another option leaves them without effect."""
         on_method, on_rule = f"on method {self.method!r}", f"on rule {self.rule!r}"
         cases: tuple[tuple[bool, frozenset[str], str, str], ...] = (
-            (self.method != "mcts", MCTS_ONLY, on_method, "use method mcts"),
-            (self.method in ("greedy", "mcts"), frozenset({"samples"}), on_method, "use best-of-n or majority"),
             (self.rule != "gumbel", frozenset({"considered"}), on_rule, "use rule gumbel"),
             (self.rule == "gumbel", NOT_GUMBEL, on_rule, "use another rule"),
             (self.first_play == "parent", frozenset({"first_play_value"}), "on first_play 'parent'", "use another first_play"),
             (self.widening_k == 0, frozenset({"widening_alpha"}), "on widening_k 0", "give more widening_k"),
         )
+        set_here = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+        for name in set_here:
+            readers = READ_BY.get(name)
+            if readers is not None and self.method not in readers:
+                raise InputError(f"{name} has no effect {on_method}", f"leave it out, or use {' or '.join(sorted(readers))}")
         for idle, names, where, remedy in cases:
-            changed = [f.name for f in fields(self) if f.name in names and getattr(self, f.name) != f.default]
+            changed = [name for name in set_here if name in names]
             if idle and changed:
                 raise InputError(f"{', '.join(changed)} has no effect {where}", f"leave it out, or {remedy}")
 
@@ -118,6 +177,7 @@ class SearchSettings:
         return Rule(
             name=self.rule,
             exploration=self.exploration,
+            variance_scaled=self.variance_scaled,
             first_play=self.first_play,
             first_play_value=self.first_play_value,
             value_range=self.value_range,
@@ -130,28 +190,57 @@ class SearchSettings:
         )
 
 
-MCTS_ONLY = frozenset(
-    {
-        "width",
-        "lanes",
-        "run_to",
-        "rule",
-        "exploration",
-        "first_play",
-        "first_play_value",
-        "value_range",
-        "own_weight",
-        "backup",
-        "in_flight",
-        "ties",
-        "widening_k",
-        "widening_alpha",
-        "considered",
-    }
-)
-"""Fields that only method mcts reads."""
+WIDTHS: dict[str, int] = {
+    "mcts": 1,
+    "belief": 2,
+    "beam": 4,
+    "dvts": 4,
+    "breadth-first": 4,
+    "depth-first": 4,
+    "hybrid": 2,
+    "entropy-forks": 2,
+}
+"""Default of `width`, for the methods that read it."""
 
-NOT_GUMBEL = frozenset({"exploration", "first_play", "first_play_value", "value_range", "in_flight"})
+LANES: dict[str, int] = {"mcts": 4, "belief": 8, "ab-mcts": 4, "hybrid": 4}
+"""Default of `lanes`, for the methods that read it."""
+
+SCORE_TEMPERATURES: dict[str, float] = {"rebase": 0.1, "particles": 1.0}
+"""Default of `score_temperature`, for the methods that read it."""
+
+_MCTS = (
+    "run_to",
+    "rule",
+    "exploration",
+    "variance_scaled",
+    "first_play",
+    "first_play_value",
+    "value_range",
+    "own_weight",
+    "backup",
+    "in_flight",
+    "ties",
+    "widening_k",
+    "widening_alpha",
+    "considered",
+)
+
+READ_BY: dict[str, frozenset[str]] = {
+    **{name: frozenset({"mcts"}) for name in _MCTS},
+    **{name: frozenset({"belief"}) for name in ("belief_discount", "belief_depth_gain", "belief_stop")},
+    "width": frozenset(WIDTHS),
+    "lanes": frozenset(LANES),
+    "score_temperature": frozenset(SCORE_TEMPERATURES),
+    "threshold": frozenset({"depth-first"}),
+    "forks": frozenset({"entropy-forks"}),
+    "arm_posterior": frozenset({"ab-mcts"}),
+    "arm_backup": frozenset({"ab-mcts"}),
+    "beams": frozenset({"beam", "dvts", "breadth-first"}),
+    "samples": frozenset({"best-of-n", "majority", "rebase", "particles", "hybrid", "entropy-forks"}),
+}
+"""Methods that read a field; a field that is not here is read by all."""
+
+NOT_GUMBEL = frozenset({"exploration", "variance_scaled", "first_play", "first_play_value", "value_range", "in_flight"})
 """Fields that rule gumbel does not read: it completes and rescales values, and explores by its plan."""
 
 
@@ -161,6 +250,8 @@ _WORDS: dict[str, tuple[str | None, ...]] = {
     "rule": get_args(RuleName),
     "ties": ("seeded", "first"),
     "merge": ("ids", "text", "none"),
+    "arm_posterior": ("gaussian", "beta"),
+    "arm_backup": ("best", "all"),
     "choose": (None, *get_args(ChoiceName)),
     "aggregate": get_args(AggregationName),
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from treewise.search.answer import Candidate, Choice, aggregate, choose, why_none
 from treewise.search.budget import Budget, Meter
 from treewise.search.seeds import sibling_seed
-from treewise.search.settings import SearchSettings
+from treewise.search.settings import LANES, WIDTHS, SearchSettings
 from treewise.search.solution_tree import Growth, SolutionTree
 from treewise.search.trace import Origin, Trace, build_trace
 from treewise.search.tree import State
@@ -49,7 +49,8 @@ REASONS = {
     SearchEnd.PROVEN: "the task proves the answer right",
     SearchEnd.EXHAUSTED: "every path is finished or dead",
     SearchEnd.SETTLED: "the rest of the budget cannot change the answer",
-    SearchEnd.COMPLETE: "all samples are drawn",
+    SearchEnd.CONFIDENT: "the answer is probable enough",
+    SearchEnd.COMPLETE: "the method has done all that it does",
     SearchEnd.CANCELLED: "the search was cancelled",
 }
 
@@ -92,6 +93,8 @@ class TreeSearch(ABC):
         self.context_length = context_length
         self.step_tokens = settings.step_tokens or task.step_tokens
         self.max_steps = settings.max_steps or task.max_steps
+        self.width = settings.width or WIDTHS.get(settings.method, 1)
+        self.lanes = settings.lanes or LANES.get(settings.method, 1)
         self.solutions = SolutionTree(problem, prompt_ids, task=task, max_steps=self.max_steps, merge=settings.merge)
         self.meter = Meter(budget)
         self.end: SearchEnd | None = None
@@ -131,6 +134,9 @@ class TreeSearch(ABC):
     def _planned_step(self) -> int | None:
         """The root's child that the method's plan ends with; None without a plan."""
         return None
+
+    def _read(self, node: int, evaluation: Evaluation) -> None:
+        """A node's evaluation is back; for methods that want more of it than its value."""
 
     # The protocol.
 
@@ -373,6 +379,7 @@ class TreeSearch(ABC):
             self.meter.evaluator_tokens += evaluation.tokens
             if evaluation.outputs:
                 self.solutions.tokens.set_outputs(node, evaluation.outputs)
+            self._read(node, evaluation)
             if self.solutions.standings[node] is Standing.FINISHED:
                 self._close_terminal(node, evaluation.value)
                 proven = proven or self.solutions.judgements[node].proven

@@ -283,6 +283,9 @@ class Evaluation:
     """The evaluator's raw numbers behind it, for instance one score a step or one a head."""
     tokens: int = 0
     """Tokens that the evaluator read for it."""
+    readings: tuple[float, ...] = ()
+    """In [0, 1], one a step of the path, when the evaluator reads every step anew in the light of the later ones; the last belongs
+    to the newest step. Empty when it has a word on the newest step only, which is then `value`."""
 
 
 @runtime_checkable
@@ -329,6 +332,8 @@ class SearchEnd(StrEnum):
     """Every path is finished or dead."""
     SETTLED = "settled"
     """The rest of the budget could not change the answer."""
+    CONFIDENT = "confident"
+    """The answer's posterior is high enough (belief search)."""
     COMPLETE = "complete"
     """The method did all that it does (for instance n samples)."""
     CANCELLED = "cancelled"
