@@ -42,6 +42,8 @@ class Arguments:
     """Solutions of best-of-n, and simulations of MCTS."""
     tokens: int = 2000
     """Policy tokens a problem, for each method."""
+    methods: tuple[Literal["greedy", "majority", "mcts"], ...] = ("greedy", "majority", "mcts")
+    """What to run; rows of the others are kept from the last time."""
     policy: Literal["vllm", "transformers"] = "vllm"
     """Backend."""
     temperature: float = 0.7
@@ -62,7 +64,7 @@ def main(arguments: Arguments) -> None:
     policy = build_policy(options, task)
     methods = {
         "greedy": (SearchSettings(method="greedy"), Budget(tokens=arguments.tokens)),
-        f"majority of {arguments.samples}": (
+        "majority": (
             SearchSettings(method="majority", samples=arguments.samples, prune=False),
             Budget(tokens=arguments.tokens),
         ),
@@ -71,8 +73,9 @@ def main(arguments: Arguments) -> None:
             Budget(tokens=arguments.tokens, simulations=arguments.samples),
         ),
     }
-    rows = []
-    for name, (settings, budget) in methods.items():
+    rows = earlier(arguments)
+    for name in arguments.methods:
+        settings, budget = methods[name]
         began, right, finished, tokens, cached, read = time.monotonic(), 0, 0, 0, 0, 0
         searches = (
             start_search(
@@ -100,10 +103,18 @@ def main(arguments: Arguments) -> None:
         seconds = time.monotonic() - began
         row = {"method": name, "problems": len(items), "right": right, "interval": wilson(right, len(items))}
         row |= {"finished": finished, "policy_tokens": tokens, "prompt_tokens": read, "cached_tokens": cached, "seconds": seconds}
-        rows.append(row)
+        rows = [kept for kept in rows if kept["method"] != name] + [row]
         print(json.dumps(row), flush=True)
         write(arguments, rows)
     policy.close()
+
+
+def earlier(arguments: Arguments) -> list[dict[str, object]]:
+    """Rows of the last run that this one does not measure."""
+    if not arguments.output.exists():
+        return []
+    rows: list[dict[str, object]] = json.loads(arguments.output.read_text())["rows"]
+    return [row for row in rows if row["method"] not in arguments.methods]
 
 
 def write(arguments: Arguments, rows: list[dict[str, object]]) -> None:

@@ -36,4 +36,11 @@ def evaluate_checked(evaluator: Evaluator, paths: Sequence[Path]) -> list[Evalua
                 f"for problem {path.problem.id!r} after {len(path.texts)} steps",
                 _REMEDY,
             )
+        readings = evaluation.readings
+        if readings and (len(readings) != len(path.texts) or not all(0.0 <= reading <= 1.0 for reading in readings)):
+            raise EvaluatorError(
+                f"evaluator {evaluator.fingerprint} gave the readings {readings!r}, not one number in [0, 1] a step, "
+                f"for problem {path.problem.id!r} after {len(path.texts)} steps",
+                _REMEDY,
+            )
     return evaluations
