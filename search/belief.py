@@ -76,6 +76,8 @@ class Belief:
         self._fitted_at = 0
         self.size = 1
         """Nodes, the root included."""
+        self.version = 0
+        """Rises with everything told."""
         self.readings = 0
         """Nodes that have a reading."""
         room = 64
@@ -147,11 +149,8 @@ class Belief:
 
     def posterior(self) -> Posterior:
         """Return the posterior of every node and answer given everything known: one sweep over the tree a likely hypothesis."""
-        if self._learn and self.readings >= max(FEWEST, FIT_GROWTH * self._fitted_at):
-            self._fit()
-        weights = self._log_weights()
-        weights = np.exp(weights - weights.max())
-        weights /= weights.sum()
+        self.learn()
+        weights = self._weights()
         states, counts, above = np.zeros((self.size, 3)), np.zeros(3), np.zeros((self.size, 3))
         for k, h in np.argwhere(weights > 1e-12).tolist():
             kernels.sweep_down(
@@ -161,6 +160,19 @@ class Belief:
         states /= states.sum(axis=1, keepdims=True)
         of_answers = weights.sum(axis=0)[1:]
         return Posterior(states, dict(zip(self._slots, of_answers.tolist(), strict=True)))
+
+    def most_probable_answer(self) -> float:
+        """Return the posterior of the likeliest answer; 0 before any path has finished."""
+        return float(self._weights().sum(axis=0)[1:].max(initial=0.0))
+
+    def learn(self) -> None:
+        """Learn the models anew if the readings have grown enough since the last time."""
+        if self._learn and self.readings >= max(FEWEST, FIT_GROWTH * self._fitted_at):
+            self._fit()
+
+    def walk(self) -> Walk:
+        """Return a walk down from the root that reads off posteriors, at no cost for the rest of the tree."""
+        return Walk(self, self._weights())
 
     def log_likelihood(self) -> float:
         """Log-probability of everything known, summed over models and over hypotheses about the answer."""
@@ -175,7 +187,15 @@ class Belief:
             raise InputError(f"node {node} of a tree of {self.size} nodes", "add it first")
 
     def _fold(self, node: int) -> None:
+        self.version += 1
         kernels.fold(self._evidence, node, self._parameters, self._moves, self._own, self._below, self._message)
+
+    def _weights(self) -> NDArray[np.float64]:
+        """`[models, hypotheses]`: posterior of models and hypotheses."""
+        weights = self._log_weights()
+        weights = np.exp(weights - weights.max())
+        normal: NDArray[np.float64] = weights / weights.sum()
+        return normal
 
     def _log_weights(self) -> NDArray[np.float64]:
         """`[models, hypotheses]`: log-probability of model, hypothesis and everything known together."""
@@ -240,6 +260,37 @@ class Belief:
         self._own, self._below, self._message = (
             np.concatenate([a, np.zeros((*a.shape[:2], room - a.shape[2], 3))], axis=2) for a in arrays
         )
+
+
+class Walk:
+    """A way down the tree, node by node; it is over when anything new is told to the belief."""
+
+    def __init__(self, belief: Belief, weights: NDArray[np.float64]) -> None:
+        self._belief = belief
+        self._weights = weights
+        self._above = np.full((*weights.shape, 3), kernels.IMPOSSIBLE)
+        self._above[:, :, RIGHT] = 0.0
+        self.node = 0
+        """Where it stands."""
+
+    def enter(self, child: int) -> None:
+        """Go on to a child of the node where it stands. Raises InputError when it is none."""
+        b = self._belief
+        b._check(child)
+        if b._evidence.parent[child] != self.node:
+            raise InputError(f"node {child} is no child of node {self.node}", "walk down step by step")
+        kernels.step_down(child, self.node, b._moves, b._below, b._message, self._above)
+        self.node = child
+
+    def right(self, children: Sequence[int]) -> list[float]:
+        """Return each child's posterior that the path to it is right."""
+        b = self._belief
+        found = []
+        for child in children:
+            above = self._above.copy()
+            kernels.step_down(child, self.node, b._moves, b._below, b._message, above)
+            found.append(float(kernels.right_of(child, self._weights, b._below, above)))
+        return found
 
 
 def log_prior(parameters: NDArray[np.float64], start: NDArray[np.float64]) -> float:

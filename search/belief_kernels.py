@@ -185,6 +185,36 @@ def sweep_down(
 
 
 @compiled
+def step_down(
+    v: int, parent: int, moves: NDArray[Any], below: NDArray[Any], message: NDArray[Any], above: NDArray[Any]
+) -> None:  # fmt: skip
+    """Carry what is known outside a subtree, `above` `[k, hypotheses, 3]`, from `parent` down to its child `v`, in place."""
+    for k in range(below.shape[0]):
+        for h in range(below.shape[1]):
+            right = above[k, h, RIGHT] + below[k, h, parent, RIGHT] - message[k, h, v, RIGHT]
+            wrong = above[k, h, WRONG] + below[k, h, parent, WRONG] - message[k, h, v, WRONG]
+            hidden = above[k, h, HIDDEN] + below[k, h, parent, HIDDEN] - message[k, h, v, HIDDEN]
+            top = max(right, wrong, hidden)
+            right, wrong, hidden = right - top, wrong - top, hidden - top
+            above[k, h, RIGHT] = right + moves[k, RIGHT, RIGHT]
+            above[k, h, WRONG] = _add(_add(right + moves[k, RIGHT, WRONG], wrong), hidden + moves[k, HIDDEN, WRONG])
+            above[k, h, HIDDEN] = _add(right + moves[k, RIGHT, HIDDEN], hidden + moves[k, HIDDEN, HIDDEN])
+
+
+@compiled
+def right_of(v: int, weights: NDArray[Any], below: NDArray[Any], above: NDArray[Any]) -> float:
+    """Posterior that `v` is RIGHT, from what is known outside its subtree and the weights `[k, hypotheses]`."""
+    total = 0.0
+    for k in range(below.shape[0]):
+        for h in range(below.shape[1]):
+            if weights[k, h] > 0.0:
+                right = above[k, h, RIGHT] + below[k, h, v, RIGHT]
+                wrong = _add(above[k, h, WRONG] + below[k, h, v, WRONG], above[k, h, HIDDEN] + below[k, h, v, HIDDEN])
+                total += weights[k, h] * exp(right - _add(right, wrong))
+    return total
+
+
+@compiled
 def maximise(
     e: Evidence, size: int, states: NDArray[Any], counts: NDArray[Any], prior: NDArray[Any], strength: float,
     parameters: NDArray[Any],

@@ -11,36 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from treewise.search.answer import Choice
-from treewise.search.belief import Belief, Posterior
+from treewise.search.belief import Posterior
+from treewise.search.believing import Believing
 from treewise.search.stepwise import StepwiseSearch
 from treewise.search.tree_search import Errand
-from treewise.search.types import Evaluation, Finish, SearchEnd, Standing
+from treewise.search.types import SearchEnd
 
 MOST_SAMPLES = 24
 """Samples below one node."""
 
 
-class BeliefSearch(StepwiseSearch):
+class BeliefSearch(Believing, StepwiseSearch):
     """A best-first search by exact posteriors."""
-
-    _belief: Belief
-    _seen: tuple[int, Posterior] | None = None
-
-    @property
-    def belief(self) -> Belief:
-        """What is believed of the tree so far."""
-        if "_belief" not in self.__dict__:
-            self._belief = Belief()
-        return self._belief
-
-    def posterior(self) -> Posterior:
-        """Return what is believed now of every node and answer."""
-        self._keep_up()
-        stamp = self._bill.rounds * 1_000_003 + self.belief.size + self.belief.readings
-        if self._seen is None or self._seen[0] != stamp:
-            self._seen = (stamp, self.belief.posterior())
-        return self._seen[1]
 
     def _wave(self) -> None:
         posterior = self.posterior()
@@ -76,46 +58,8 @@ class BeliefSearch(StepwiseSearch):
             (self.budget.simulations, self.meter.simulations_left(), 1.0),
         ):
             if limit is not None and left is not None:
-                lanes = min(lanes, limit / (2.0 * path), 4.0 * left / path)
+                lanes = min(lanes, limit / (2.0 * path), 2.0 * left / path)
         return max(1, int(lanes))
 
-    def _read(self, node: int, evaluation: Evaluation) -> None:
-        self._keep_up()
-        finished = self.solutions.standings[node] is Standing.FINISHED
-        if evaluation.readings:
-            path = self.solutions.tree.path(node)[1:].tolist()
-            for step, reading in zip(path, evaluation.readings, strict=True):
-                self.belief.observe(step, reading, settled=finished)
-        else:
-            self.belief.observe(node, evaluation.value, settled=finished)
-        if finished:
-            self.belief.finish(node, self.solutions.judgements[node].answer or "")
-
     def _sampled(self, errand: Errand) -> None:
-        assert errand.growth is not None  # set before values are asked for
-        self._keep_up()
-        for node in errand.growth.new:
-            cut = Finish(self.solutions.tokens.finish(node)) in (Finish.LENGTH, Finish.ERROR)
-            if self.solutions.standings[node] is Standing.DEAD and not cut:
-                self.belief.fail(node)
-
-    def _keep_up(self) -> None:
-        """Give the belief the nodes that the tree has got since."""
-        tree = self.solutions.tree
-        while self.belief.size < tree.size:
-            self.belief.add(tree.parent(self.belief.size))
-
-    def _choice(self) -> Choice | None:
-        if self.settings.choose is not None:
-            return super()._choice()
-        candidates = self._candidates()
-        candidates = [c for c in candidates if self._proven(c.node)] or candidates
-        if not candidates:
-            return None
-        posterior = self.posterior()
-        best = max(candidates, key=lambda c: (posterior.answers.get(c.text, 0.0), posterior.right[c.node], -c.node))
-        return Choice(best, posterior.answers.get(best.text, 0.0))
-
-    def _settled(self) -> bool:
-        """By its posterior alone, in `_wave`."""
-        return False if self.settings.choose is None else super()._settled()
+        self._take_in(errand)

@@ -69,7 +69,7 @@ class MCTSSearch(TreeSearch):
         for node in parked:
             self._expand(node)
         while not self.done and self._may_start():
-            node = self.solutions.tree.descend(self._rule)
+            node = self._descend(ROOT)
             if node < 0:
                 break
             self.meter.start_simulation()
@@ -113,15 +113,23 @@ class MCTSSearch(TreeSearch):
                 self._give_up(node)
             self._parked.clear()
 
+    def _select(self, node: int) -> int:
+        """Return the child that the rule chooses; -1 if there is none."""
+        return self.solutions.tree.select_child(node, self._rule)
+
+    def _descend(self, start: int) -> int:
+        """Return the node below `start` where work is wanted; -1 when it is exhausted."""
+        return self.solutions.tree.descend(self._rule, start=start)
+
     def _go_on(self, node: int) -> None:
         """Choose a child of a node just expanded and carry the simulation on from there, or end it."""
         tree = self.solutions.tree
         tree.unmark(node)  # score before marking: a lane does not see itself
-        child = tree.select_child(node, self._rule)
+        child = self._select(node)
         if child >= 0 and self.settings.run_to == "leaf":
             tree.backup(child, tree.value(child))
         elif child >= 0:
-            leaf = tree.descend(self._rule, start=child)
+            leaf = self._descend(child)
             if leaf >= 0:
                 tree.mark(leaf)
                 self._expand(leaf)

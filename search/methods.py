@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treewise.search.adaptive import AdaptiveSearch
 from treewise.search.beam import BeamSearch
+from treewise.search.belief_mcts import BeliefMCTS
 from treewise.search.belief_search import BeliefSearch
 from treewise.search.breadth_first import BreadthFirstSearch
 from treewise.search.budget import Budget
@@ -17,7 +18,7 @@ from treewise.search.rebase import RebaseSearch
 from treewise.search.sampling import SamplingSearch
 from treewise.search.settings import MethodName, SearchSettings
 from treewise.search.tree_search import TreeSearch
-from treewise.search.types import Ids, Problem, Task
+from treewise.search.types import Ids, InputError, Problem, Task
 
 METHODS: dict[MethodName, type[TreeSearch]] = {
     "mcts": MCTSSearch,
@@ -48,5 +49,7 @@ def start_search(
     context_length: int,
 ) -> TreeSearch:
     """Return a search that has asked nothing yet. Raises ContextOverflow or InputError when it cannot be run."""
-    method = METHODS[settings.method]
+    if settings.method == "auto":
+        raise InputError("method 'auto' was not replaced by one that runs", "call treewise.search.auto.choose_method first")
+    method = BeliefMCTS if settings.method == "mcts" and settings.backup == "belief" else METHODS[settings.method]
     return method(problem, prompt_ids, task=task, settings=settings, budget=budget, seed=seed, context_length=context_length)

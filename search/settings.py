@@ -14,6 +14,7 @@ from treewise.search.rules import Rule
 from treewise.search.types import InputError
 
 MethodName = Literal[
+    "auto",
     "mcts",
     "belief",
     "ab-mcts",
@@ -39,7 +40,9 @@ class SearchSettings:
     """Options of a search."""
 
     method: MethodName = "mcts"
-    """Search method."""
+    """Search method; auto chooses by evaluator and budget, and says why."""
+    method_reason: str = ""
+    """Why method auto chose this method: one sentence, set by it and changing nothing."""
     width: int | None = None
     """Children asked for when a node is expanded, at least 1; None is the method's own default (`WIDTHS`). mcts: when it is first
     expanded."""
@@ -64,8 +67,9 @@ class SearchSettings:
     """mcts: rescaling of values before they meet the exploration term."""
     own_weight: float = 1.0
     """mcts: how many visits a node's own evaluation counts for; at least 0."""
-    backup: Literal["mean", "max"] = "mean"
-    """mcts: selection uses the mean of the visits or the best value below."""
+    backup: Literal["mean", "max", "belief"] = "mean"
+    """mcts: selection uses the mean of the visits, the best value below, or the posterior that the path to a node is right given
+    every reading in the tree (belief backup); with the last, answers are chosen by their posterior too."""
     in_flight: Literal["wu", "virtual_loss"] = "wu"
     """mcts: how unfinished simulations count in selection."""
     ties: Literal["seeded", "first"] = "seeded"
@@ -99,7 +103,7 @@ class SearchSettings:
     """belief: a node at depth d has its worth divided by success**(gain * d), where success is the learned rate of right steps: 0
     is breadth first, 1 makes up for what depth alone takes from a posterior."""
     belief_stop: float = 0.995
-    """belief: the search ends when an answer's posterior is above this; 1 never ends it early."""
+    """belief, and mcts with belief backup: the search ends when an answer's posterior is above this; 1 never ends it early."""
     choose: ChoiceName | None = None
     """How the answer is chosen among finished paths; None is "majority" for method majority and "value" for the others. Rule
     gumbel only: "planned" is the best value below the first step that sequential halving ends with."""
@@ -182,7 +186,7 @@ class SearchSettings:
             first_play_value=self.first_play_value,
             value_range=self.value_range,
             own_weight=self.own_weight,
-            backup=self.backup,
+            backup="max" if self.backup == "belief" else self.backup,
             in_flight=self.in_flight,
             widening_k=self.widening_k,
             widening_alpha=self.widening_alpha,
@@ -227,7 +231,8 @@ _MCTS = (
 
 READ_BY: dict[str, frozenset[str]] = {
     **{name: frozenset({"mcts"}) for name in _MCTS},
-    **{name: frozenset({"belief"}) for name in ("belief_discount", "belief_depth_gain", "belief_stop")},
+    **{name: frozenset({"belief"}) for name in ("belief_discount", "belief_depth_gain")},
+    "belief_stop": frozenset({"belief", "mcts"}),
     "width": frozenset(WIDTHS),
     "lanes": frozenset(LANES),
     "score_temperature": frozenset(SCORE_TEMPERATURES),

@@ -1,8 +1,8 @@
 """`Tree`: the search tree as a struct of numpy arrays, append-only, grown in place; no Python object a node.
 
 It checks arguments and owns memory; `kernels.py` and `scoring.py` do the work. It knows no tokens, no model and no search
-method. A node is an integer id in order of creation, `ROOT` = 0. At float32 a node takes 41 bytes and at most a tenth more for
-room to grow.
+method. A node is an integer id in order of creation, `ROOT` = 0. At float32 a node takes 45 bytes and at most a sixteenth
+more for room to grow.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Tree:
 
         Args:
             capacity: Nodes to make room for at once, at least 1; it grows by itself.
-            dtype: float32 or float64, for weights, values and best; sums of returns are always float64.
+            dtype: float32 or float64, for weights, values, best and deviations; sums of returns are always float64.
             edges: Keep a reward and a discount a step; without, returns are backed up unchanged.
         """
         if capacity < 1:
@@ -66,6 +66,7 @@ class Tree:
             multiplicity=np.ones(capacity, np.uint16),
             status=np.zeros(capacity, np.uint8),
             value_sum=np.zeros(capacity, np.float64),
+            deviations=np.zeros(capacity, real),
             weight=np.ones(capacity, real),
             value=np.full(capacity, np.nan, real),
             best=np.full(capacity, np.nan, real),
@@ -132,7 +133,7 @@ class Tree:
             return
         if nodes > np.iinfo(np.int32).max:
             raise InputError(f"a tree of {nodes} nodes", "node ids end at 2**31 - 1: give the search a smaller budget")
-        self._resize(min(max(nodes, room + room // 10), np.iinfo(np.int32).max))
+        self._resize(min(max(nodes, room + room // 16), np.iinfo(np.int32).max))
 
     def trim(self) -> None:
         """Give back the room that is kept for growth."""
@@ -216,6 +217,16 @@ class Tree:
             child = self.select_child(start, rule)
             return start if child < 0 else scoring.descend(self._columns, child, rule)
         return scoring.descend(self._columns, start, rule)
+
+    def wants_work(self, node: int, rule: RuleParams) -> bool:
+        """Whether a descent by the rule would stop at `node`: it is not expanded, or wants one more child."""
+        self._check(node)
+        return self.state(node) is not State.EXPANDED or bool(scoring.may_widen(self._columns, node, rule))
+
+    def set_best(self, node: int, best: float) -> None:
+        """Replace the best value below `node` by one that was computed elsewhere, until the next backup through it."""
+        self._check(node)
+        self._columns.best[node] = best
 
     def select_child(self, node: int, rule: RuleParams) -> int:
         """Return the child that the rule chooses among those that are not exhausted; -1 if there is none."""
@@ -376,6 +387,11 @@ class Tree:
         """Return the mean of the returns backed up through the node; NaN without visits."""
         visits = self.visits(node)
         return float(self._columns.value_sum[node]) / visits if visits else math.nan
+
+    def variance(self, node: int) -> float:
+        """Return the mean squared deviation of the returns backed up through the node; NaN without visits."""
+        visits = self.visits(node)
+        return float(self._columns.deviations[node]) / visits if visits else math.nan
 
     def best(self, node: int) -> float:
         """Return the best value over the children that are not exhausted, or over all where all are; without valued children the

@@ -173,6 +173,24 @@ def test_a_backup_touches_the_path_to_the_root_and_nothing_else() -> None:
     assert spine[-1] in changed
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_walk_reads_the_same_posteriors_as_a_sweep(seed: int) -> None:
+    nodes = random_tree(300 + seed, most=40)
+    belief = build(nodes, None)
+    right = belief.posterior().right
+    for leaf in range(1, len(nodes)):
+        path = [leaf]
+        while path[0] != 0:
+            path.insert(0, nodes[path[0]].parent)
+        walk = belief.walk()
+        for here, child in itertools.pairwise(path):
+            siblings = [i for i, node in enumerate(nodes) if node.parent == here]
+            assert walk.right(siblings) == pytest.approx(right[siblings].tolist(), abs=1e-9)
+            walk.enter(child)
+    with pytest.raises(InputError, match="no child"):
+        belief.walk().enter(0)
+
+
 def test_first_errors_are_a_distribution_that_falls_where_the_readings_fall() -> None:
     belief = Belief(MODELS[1], learn=False)
     path = [0]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from treewise.policy.scripted import ScriptedPolicy
+from treewise.search.belief_mcts import BeliefMCTS
 from treewise.search.belief_search import MOST_SAMPLES, BeliefSearch
 from treewise.search.budget import Budget
 from treewise.search.settings import SearchSettings
@@ -50,8 +51,8 @@ def searches(world: Any, **options: Any) -> list[BeliefSearch]:
             odd = [digit for digit in judgement.answer if int(digit) % 2]
             return Judgement(Standing.FINISHED, answer=odd[0] if odd else "even")
 
-    options = {"evaluator": Reader(), "task": EvenTask(), "problems": 4} | options
-    return list(world.run(method="belief", **options).values())
+    options = {"evaluator": Reader(), "task": EvenTask(), "problems": 4, "method": "belief"} | options
+    return list(world.run(**options).values())
 
 
 def test_it_finds_the_right_path_and_stops_when_it_is_sure(world: Any) -> None:
@@ -141,7 +142,7 @@ def test_options_out_of_range_are_refused(name: str, value: float) -> None:
     with pytest.raises(InputError, match=name):
         SearchSettings(method="belief", **{name: value})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no effect"):
-        SearchSettings(method="mcts", **{name: 0.5})  # type: ignore[arg-type]
+        SearchSettings(method="beam", **{name: 0.5})  # type: ignore[arg-type]
 
 
 def test_the_posterior_is_of_the_tree_as_it_is(world: Any) -> None:
@@ -151,3 +152,17 @@ def test_the_posterior_is_of_the_tree_as_it_is(world: Any) -> None:
         np.testing.assert_allclose(posterior.states.sum(axis=1), 1.0)
         assert sum(posterior.answers.values()) <= 1.0 + 1e-9
         assert set(posterior.answers) <= {search.solutions.judgements[n].answer for n in search.solutions.finished}
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_mcts_with_belief_backup_selects_by_the_posteriors_of_the_whole_tree(world: Any, lanes: int) -> None:
+    for search in searches(world, method="mcts", backup="belief", lanes=lanes, budget=Budget(tokens=1500)):
+        assert isinstance(search, BeliefMCTS)
+        assert search.answer().end is SearchEnd.CONFIDENT
+        assert search.answer().text == "even"
+        posterior, tree = search.posterior(), search.solutions.tree
+        walk = search.belief.walk()
+        children = tree.children(0).tolist()
+        assert walk.right(children) == pytest.approx(posterior.right[children].tolist(), abs=1e-9)
+        search._select(0)
+        assert [tree.best(child) for child in children] == pytest.approx(posterior.right[children].tolist(), abs=1e-6)
