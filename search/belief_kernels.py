@@ -108,7 +108,7 @@ def _own(e: Evidence, v: int, s: int, hypothesis: int, parameters: NDArray[Any])
 def _message(below: NDArray[Any], moves: NDArray[Any], v: int, r: int) -> float:
     """What the subtree of `v` says about state `r` of its parent."""
     if r == WRONG:
-        return below[v, WRONG]
+        return float(below[v, WRONG])
     total = _add(moves[r, WRONG] + below[v, WRONG], moves[r, HIDDEN] + below[v, HIDDEN])
     return _add(total, moves[r, RIGHT] + below[v, RIGHT]) if r == RIGHT else total
 

@@ -135,7 +135,7 @@ class TreeSearch(ABC):
         """The root's child that the method's plan ends with; None without a plan."""
         return None
 
-    def _read(self, node: int, evaluation: Evaluation) -> None:
+    def _read(self, node: int, evaluation: Evaluation) -> None:  # noqa: B027 - optional
         """A node's evaluation is back; for methods that want more of it than its value."""
 
     # The protocol.

@@ -284,8 +284,8 @@ class Evaluation:
     tokens: int = 0
     """Tokens that the evaluator read for it."""
     readings: tuple[float, ...] = ()
-    """In [0, 1], one a step of the path, when the evaluator reads every step anew in the light of the later ones; the last belongs
-    to the newest step. Empty when it has a word on the newest step only, which is then `value`."""
+    """In [0, 1], one a step of the path, when the evaluator reads every step anew in the light of the later ones; the last
+    belongs to the newest step. Empty when it has a word on the newest step only, which is then `value`."""
 
 
 @runtime_checkable

@@ -60,7 +60,8 @@ def test_it_finds_the_right_path_and_stops_when_it_is_sure(world: Any) -> None:
         answer = search.answer()
         assert answer.end is SearchEnd.CONFIDENT
         assert answer.text == "even"
-        assert answer.value is not None and answer.value > 0.995
+        assert answer.value is not None
+        assert answer.value > 0.995
         assert answer.bill.policy_tokens < 1500
 
 
