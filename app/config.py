@@ -14,8 +14,9 @@ from typing import Annotated, Literal, TypeAlias
 
 import tyro
 
+from treewise.search.auto import EvaluatorKind, choose_method
 from treewise.search.budget import Budget
-from treewise.search.settings import SearchSettings
+from treewise.search.settings import ENDS_ITSELF, SearchSettings
 from treewise.search.types import InputError, Scalar
 from treewise.value.countdown import FEWEST, MOST, Split
 
@@ -23,8 +24,11 @@ TaskName: TypeAlias = Literal["countdown", "math"]
 PolicyName: TypeAlias = Literal["auto", "vllm", "transformers", "scripted"]
 EvaluatorName: TypeAlias = Literal["task"]
 
+EVALUATOR_KINDS: dict[EvaluatorName, EvaluatorKind] = {"task": "judgement"}
+"""What each evaluator is, before it is loaded."""
+
 DEFAULT_SIMULATIONS = 32
-"""Simulations a problem when no limit at all is given and the method is mcts."""
+"""Simulations a problem when no limit at all is given and the method neither ends by itself nor is told its samples."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class ModelOptions:
     """Probability mass kept when sampling, in (0, 1]."""
     context: int | None = None
     """Most tokens of prompt and solution together; by default all that the model can take."""
+    replicas: int = 1
+    """vllm: engines side by side, one a GPU; each problem stays with one of them."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -82,6 +88,7 @@ class ModelOptions:
             raise InputError(f"top_p is {self.top_p}", "give a number in (0, 1]")
         if self.context is not None:
             _at_least("context", self.context, 2)
+        _at_least("replicas", self.replicas, 1)
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,8 @@ class RunOptions:
 
     seed: int = 0
     """Everything random follows from it."""
-    concurrency: int = 64
-    """Problems under way at once."""
+    concurrency: int | None = None
+    """Problems under way at once; by default as many as keep the policy's batch full."""
     json: bool = False
     """One JSON line a problem, also on a terminal; elsewhere this is so anyway."""
     output: str | None = None
@@ -104,14 +111,16 @@ class RunOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**63:
             raise InputError(f"seed is {self.seed}", "give a whole number in [0, 2**63)")
-        _at_least("concurrency", self.concurrency, 1)
+        if self.concurrency is not None:
+            _at_least("concurrency", self.concurrency, 1)
 
 
 @dataclass(frozen=True)
 class SolveOptions:
     """Solve problems by a search over reasoning steps.
 
-    Without any limit of the budget: 32 simulations a problem (best-of-n, majority: one a sample; greedy: 1).
+    Without any limit of the budget: 32 simulations a problem (best-of-n, majority: one a sample; greedy: 1; beam, dvts, rebase,
+    particles, breadth-first, entropy-forks: none, since they end by themselves; with a limit they start anew until it is reached).
     Exit status: 0 fine, 1 a problem failed for reasons of infrastructure, 2 unusable input or options (also when only some
     rows were unusable), 130 interrupted.
     """
@@ -123,17 +132,29 @@ class SolveOptions:
     run: RunOptions = field(default_factory=RunOptions)
 
     def resolved(self) -> SolveOptions:
-        """Return the options with the default budget filled in.
+        """Return the options with the default budget filled in and a method in place of auto.
 
         Raises InputError when there is not exactly one source, or an option would have no effect.
         """
         self._check_source()
         self._check_models()
+        if self.search.method == "auto":
+            return self._with_method().resolved()
         if not self.budget.unlimited:
             self._check_budget()
             return self
-        simulations = {"mcts": DEFAULT_SIMULATIONS, "greedy": 1}.get(self.search.method, self.search.samples)
+        if self.search.method in ENDS_ITSELF:
+            return self
+        own = {"greedy": 1, "best-of-n": self.search.samples, "majority": self.search.samples}
+        simulations = own.get(self.search.method, DEFAULT_SIMULATIONS)
         return replace(self, budget=Budget(simulations=simulations))
+
+    def _with_method(self) -> SolveOptions:
+        from treewise.value.tasks import task_named
+
+        budget = Budget(simulations=DEFAULT_SIMULATIONS) if self.budget.unlimited else self.budget
+        task, kind = task_named(self.models.task), EVALUATOR_KINDS[self.models.evaluator]
+        return replace(self, budget=budget, search=choose_method(self.search, budget=budget, evaluator=kind, task=task))
 
     def _check_source(self) -> None:
         given = self.source.given()
@@ -151,6 +172,11 @@ class SolveOptions:
             raise InputError(f"task {self.models.task!r} has no generator", "give --problems FILE")
 
     def _check_models(self) -> None:
+        if self.models.replicas > 1 and self.models.policy in ("scripted", "transformers"):
+            raise InputError(
+                f"replicas is {self.models.replicas}, which has no effect on policy {self.models.policy!r}",
+                "leave it out, or use --policy vllm",
+            )
         if self.models.policy == "scripted":
             if self.models.task != "countdown":
                 raise InputError(
@@ -198,7 +224,20 @@ class SolveOptions:
 
 
 NOT_DECIDING = frozenset(
-    {"text", "problems", "generate", "numbers", "split", "strict", "concurrency", "json", "output", "overwrite", "config"}
+    {
+        "text",
+        "problems",
+        "generate",
+        "numbers",
+        "split",
+        "strict",
+        "concurrency",
+        "replicas",
+        "json",
+        "output",
+        "overwrite",
+        "config",
+    }
 )
 """Options outside the hash: which problems, how many at once, where the results go."""
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 
 from treewise.app.config import ModelOptions
-from treewise.search.types import Evaluator, ModelNotFound, Policy, Task
+from treewise.search.types import Evaluator, ModelNotFound, Policy, PolicyError, Task
 
 
-def build_policy(options: ModelOptions, task: Task) -> Policy:
-    """Return a started policy; the caller closes it. Raises ModelNotFound and PolicyError."""
+def build_policy(options: ModelOptions, task: Task, *, say: Callable[[str], None] | None = None) -> Policy:
+    """Return a started policy; the caller closes it. `say` is told when an engine died and is started anew.
+
+    Raises ModelNotFound and PolicyError.
+    """
     kind = options.policy
     if kind == "auto":
         kind = "vllm" if find_spec("vllm") is not None else "transformers"
@@ -35,15 +41,32 @@ def build_policy(options: ModelOptions, task: Task) -> Policy:
             "policy 'vllm' needs vLLM, which is not installed",
             "install treewise[cpu] or treewise[vllm], or use --policy transformers",
         )
+    from treewise.policy.engine_environment import replica_devices
+    from treewise.policy.replicas import ReplicatedPolicy
+    from treewise.policy.revived import RevivedPolicy
     from treewise.policy.vllm_policy import EngineOptions, VLLMPolicy
 
-    return VLLMPolicy(
-        model,
-        grammar=task.grammar,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        engine=EngineOptions(max_model_len=options.context),
-    )
+    def start(device: str | None) -> Policy:
+        return VLLMPolicy(
+            model,
+            grammar=task.grammar,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            engine=EngineOptions(max_model_len=options.context, device=device),
+        )
+
+    def told(death: PolicyError) -> None:
+        if say is not None:
+            say(f"{death}. It is started anew, once")
+
+    devices = replica_devices(options.replicas)
+    with ExitStack() as undo:
+        replicas = []
+        for device in devices:
+            replicas.append(RevivedPolicy(partial(start, device), on_revival=told))
+            undo.callback(replicas[-1].close)
+        undo.pop_all()
+    return replicas[0] if len(replicas) == 1 else ReplicatedPolicy(replicas)
 
 
 def build_evaluator(options: ModelOptions, task: Task) -> Evaluator:

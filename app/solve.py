@@ -117,7 +117,9 @@ class Run:
         return BAD_INPUT if self.tally.rejected else OK
 
     def advise(self) -> None:
-        """Say what to change when paths were cut and problems stayed without an answer."""
+        """Say why method auto chose what it did, and what to change when paths were cut and problems stayed without an answer."""
+        if self._options.search.method_reason:
+            self._watch.say(f"method auto took {self._options.search.method}: {self._options.search.method_reason}")
         if self.tally.unfinished and self.tally.cut:
             self._watch.say(
                 f"{self.tally.unfinished} problems have no finished answer and {self.tally.cut} paths were cut; "
@@ -140,17 +142,25 @@ class Run:
 
         self._warn_of_short_paths(items)
         self._watch.phase("starting the model", total=None)
-        with closing(build_policy(self._options.models, self._task)) as policy:
+        with closing(build_policy(self._options.models, self._task, say=self._watch.say)) as policy:
             evaluator = build_evaluator(self._options.models, self._task)
             self._warn_of_long_steps(policy.context_length)
             self._watch.phase("solving", total=self._total)
             self._watch.start_clock()
             self._started = monotonic()
             driver = Driver(policy, evaluator)
-            searches = self._searches(items, policy)
-            for ended in driver.run(searches, concurrency=self._options.run.concurrency, on_progress=self._show):
+            searches, concurrency = self._searches(items, policy), self._concurrency(policy)
+            for ended in driver.run(searches, concurrency=concurrency, on_progress=self._show):
                 with self._interrupts.held():
                     self._finish(ended.answer(), policy, evaluator)
+
+    def _concurrency(self, policy: Policy) -> int:
+        from treewise.search.concurrency import problems_at_once
+
+        options = self._options
+        return options.run.concurrency or problems_at_once(
+            policy, settings=options.search, budget=options.budget, task=self._task
+        )
 
     def _searches(self, items: list[Item], policy: Policy) -> Iterator[TreeSearch]:
         from treewise.search.methods import start_search

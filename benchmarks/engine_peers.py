@@ -151,6 +151,26 @@ def treequest(simulations: int, repeats: int) -> list[float]:
     return seconds
 
 
+def treequest_adaptive(simulations: int, repeats: int) -> list[float]:
+    """treequest's ABMCTSA in place, as it is shipped; a simulation is one of its steps. Processor seconds."""
+    import treequest as library
+
+    seconds = []
+    for repeat in range(repeats):
+        algorithm = library.ABMCTSA()
+        state, counter = algorithm.init_tree(), [repeat << 32]
+
+        def generate(_: object, counter: list[int] = counter) -> tuple[int, float]:
+            counter[0] += 1
+            return counter[0], value(counter[0])
+
+        began = time.process_time()
+        for _ in range(simulations):
+            state = algorithm.step(state, {"step": generate}, inplace=True)
+        seconds.append(time.process_time() - began)
+    return seconds
+
+
 def llm_reasoners(simulations: int, repeats: int) -> list[float]:
     """llm-reasoners' MCTS, depth limit 10; a simulation is one of its iterations, which runs on to the depth limit.
 
@@ -195,6 +215,7 @@ PEERS: dict[str, Callable[[int, int], list[float]]] = {
     "open_spiel": open_spiel,
     "mctx": mctx,
     "treequest": treequest,
+    "treequest ab-mcts-a": treequest_adaptive,
     "llm-reasoners": llm_reasoners,
 }
 

@@ -6,25 +6,24 @@ the first word, in the middle of a blank line) the rest is asked for as a contin
 
 Facts this file works around (vLLM 0.32): siblings of `n > 1` get seeds s, s + 1, ..., so every sample is a request of its
 own; a prompt read in chunks by a seeded request ends the CPU engine ("CPU Generator does not use offset"), so chunks are off
-there; a killed engine leaves `get_output` waiting for ever, so its life is watched here; a killed owner
-leaves the engine running, see `process_watch`; and `unseen_main` below.
+there; a killed engine leaves `get_output` waiting for ever, so its life is watched here (what to do then: `revived.py`); a
+killed owner leaves the engine running, see `process_watch`; and what `engine_environment` says.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from treewise.policy.engine_environment import one_device, prepare_environment, quiet_children, unseen_main
 from treewise.policy.model_folder import fingerprint, open_folder
 from treewise.policy.process_watch import ProcessWatch
 from treewise.policy.requests import check_request
+from treewise.policy.revived import EngineDied
 from treewise.policy.samples import Sample
 from treewise.policy.sampling import Sampling, continued_seed
 from treewise.search.types import Finish, Ids, InputError, PolicyError, Prompt, Proposal, StepGrammar, StepRequest
@@ -44,49 +43,6 @@ _LIFE_CHECK = 0.25
 """Seconds between two looks at whether the engine lives."""
 
 
-def prepare_environment() -> None:
-    """Set, where the user has not: no network, no usage statistics, only errors on the terminal. Before vLLM is imported."""
-    for name, value in {
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "TORCH_CPP_LOG_LEVEL": "ERROR",
-        "TORCH_LOGS": "-torch._library.triton",  # says in every process that Triton is missing, which the CPU does not need
-    }.items():
-        os.environ.setdefault(name, value)
-
-
-@contextmanager
-def _quiet_children() -> Iterator[None]:
-    """Let processes started inside print no Python warnings, unless the user wants them; vLLM and torch warn of themselves."""
-    if "PYTHONWARNINGS" in os.environ:
-        yield
-        return
-    os.environ["PYTHONWARNINGS"] = "ignore"
-    try:
-        yield
-    finally:
-        del os.environ["PYTHONWARNINGS"]
-
-
-@contextmanager
-def unseen_main() -> Iterator[None]:
-    """Keep processes spawned inside from importing the caller's main module again: they need nothing of it.
-
-    What it imports would be loaded in each of them, and vLLM 0.32 does not start on a CPU where numba is loaded: its scan of
-    all modules for kernels fails on `llvmlite.binding.ffi.lib`, which answers to every attribute name.
-    """
-    main = sys.modules["__main__"]
-    kept: dict[str, Any] = {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
-    vars(main).pop("__file__", None)
-    main.__spec__ = None
-    try:
-        yield
-    finally:
-        vars(main).update(kept)
-
-
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """Size and shape of the engine; none of it changes what is sampled beyond rounding."""
@@ -100,10 +56,15 @@ class EngineOptions:
     kv_cache_bytes: int | None = None
     """Memory for keys and values; by default 1 GiB for small models and 4 GiB for others on a CPU, vLLM's choice on a GPU."""
     dtype: str = "auto"
-    """Of the weights in memory. `auto` on a CPU: float32 stays float32, where vLLM would round it to bfloat16, and so does every
-    model become float32 where the processor has no bfloat16 arithmetic: three times as fast as emulating it, for twice the memory."""
+    """Of the weights in memory. `auto` on a CPU: float32 stays float32, where vLLM would round it to bfloat16, and every
+    model becomes float32 where the processor has no bfloat16 arithmetic: three times as fast as emulating it, for twice the
+    memory."""
     enforce_eager: bool = False
     """Start without compiling the model."""
+    device: str | None = None
+    """GPU that the engine uses, as in CUDA_VISIBLE_DEVICES; by default all that this process may use. No effect on a CPU."""
+    log_stats: bool = False
+    """Let vLLM keep its own counters (`engine.get_metrics()`), for measurements; they cost time."""
 
 
 @dataclass(slots=True)
@@ -150,8 +111,15 @@ class VLLMPolicy:
         self._rules = self._folder.vocabulary.rules(grammar)
         self._salt = weight_version or None
         options = engine or EngineOptions()
-        self._api, self._engine = _start(self._folder.path, options, engine_arguments(options, folder=self._folder))
-        self._watch = ProcessWatch([process.pid for process in self._engine.engine_core.resources.engine_manager.processes])
+        self._batch_size = options.max_num_seqs
+        arguments = engine_arguments(options, folder=self._folder)
+        self._watch = ProcessWatch()
+        with ExitStack() as undo:
+            undo.callback(self._watch.kill)
+            with self._watch.marking():
+                self._api, self._engine = _start(self._folder.path, options, arguments)
+            self._watch.add(process.pid for process in self._engine.engine_core.resources.engine_manager.processes)
+            undo.pop_all()
         self._context = int(self._engine.vllm_config.model_config.max_model_len)
         self._queue = self._engine.engine_core.outputs_queue
         self._stopping = self._stop_arguments(grammar)
@@ -159,6 +127,7 @@ class VLLMPolicy:
         self._flights: dict[int, _Flight] = {}
         self._lanes: dict[str, _Lane] = {}
         self._finished: list[Proposal] = []
+        self._woken = False
         self._serial = 0
         self._dead: PolicyError | None = None
         self._fingerprint = fingerprint(
@@ -186,6 +155,11 @@ class VLLMPolicy:
         """Most tokens of prompt, path and new tokens together."""
         return self._context
 
+    @property
+    def batch_size(self) -> int:
+        """Samples generated at the same time, at most."""
+        return self._batch_size
+
     def encode(self, prompt: Prompt) -> Ids:
         """Return the prompt's token ids. Raises InputError when it is empty."""
         return self._folder.encode(prompt)
@@ -198,7 +172,7 @@ class VLLMPolicy:
         """Start one request.
 
         Raises ContextOverflow when ids and `max_tokens` do not fit, InputError for fields out of range or a ticket in use,
-        PolicyError when the engine has died or the policy is closed.
+        EngineDied when the engine has, PolicyError when the policy is closed.
         """
         if self._dead is not None:
             raise self._dead
@@ -215,14 +189,22 @@ class VLLMPolicy:
             raise self._death() from error
 
     def collect(self, *, wait: bool) -> list[Proposal]:
-        """Return finished proposals; with `wait`, at least one if any request is under way. Never blocks without `wait`."""
+        """Return finished proposals; with `wait`, at least one if any request is under way and nobody calls `wake`. Never blocks
+        without `wait`."""
         while True:
             while self._flights and self._queue.queue:
                 self._step()
-            if self._finished or not self._flights or not wait:
+            if self._finished or not self._flights or not wait or self._woken:
+                self._woken = self._woken and not wait
                 finished, self._finished = self._finished, []
                 return finished
             self._await_output()
+
+    def wake(self) -> None:
+        """Let the collect that waits, or the next one that would, return at once. May be called from any thread."""
+        self._woken = True
+        with self._queue.not_empty:
+            self._queue.not_empty.notify()
 
     def cancel(self, ticket: int) -> None:
         """Forget a request; it is not returned later. Unknown tickets are ignored."""
@@ -244,7 +226,7 @@ class VLLMPolicy:
         self._finished.clear()
         client = self._engine.engine_core
         client.shutdown()
-        self._watch.release()
+        self._watch.kill()  # workers may outlive an engine that was killed
         client.output_queue_thread.join(_CLOSING)
         if not client.output_queue_thread.is_alive():
             client.ctx.destroy(linger=0)  # vLLM leaves it open
@@ -380,7 +362,7 @@ class VLLMPolicy:
         """Wait until the engine has sent something, or is found dead."""
         ready = self._queue.not_empty
         with ready:
-            if not self._queue.queue:
+            if not self._queue.queue and not self._woken:
                 ready.wait(_LIFE_CHECK)
             empty = not self._queue.queue
         if empty and self._engine.engine_core.resources.engine_dead:
@@ -395,8 +377,8 @@ class VLLMPolicy:
         self._flights.clear()
         self._lanes.clear()
 
-    def _death(self) -> PolicyError:
-        return PolicyError(
+    def _death(self) -> EngineDied:
+        return EngineDied(
             "The vLLM engine process has died",
             "Its own messages say why (VLLM_LOGGING_LEVEL=INFO shows more); lack of memory is the commonest reason. Start anew",
             retryable=True,
@@ -439,7 +421,7 @@ def engine_arguments(options: EngineOptions, *, folder: Any) -> dict[str, Any]:
         "enable_prefix_caching": True,
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
-        "disable_log_stats": True,
+        "disable_log_stats": not options.log_stats,
         "use_tqdm_on_load": False,
     }
     if current_platform.is_cpu():
@@ -464,7 +446,7 @@ def _computes_in_float32(stored: str) -> bool:
 
 def _start(path: Path, options: EngineOptions, arguments: dict[str, Any]) -> tuple[_Api, Any]:
     try:
-        with warnings.catch_warnings(), _quiet_children(), unseen_main():
+        with warnings.catch_warnings(), quiet_children(), one_device(options.device), unseen_main():
             warnings.simplefilter("ignore")  # of vLLM and torch about themselves
             from vllm import EngineArgs, SamplingParams
             from vllm.inputs import tokens_input

@@ -1,8 +1,9 @@
 """Many searches, one policy, one evaluator.
 
-The driver keeps the policy's batch full with the requests of all running searches, values what is new in one batch, and
-tells each search its results in the order in which it asked, so that the same model outputs give the same tree whatever
-order they come back in. A search that fails ends with its reason; the others go on. It knows no method and no task.
+The driver keeps the policy's batch full with the requests of all running searches, values what is new in batches while the
+policy works, and tells each search its results in the order in which it asked, so that the same model outputs give the same
+tree whatever order they come back in. A search that fails ends with its reason; the others go on. It knows no method and no
+task.
 """
 
 from __future__ import annotations
@@ -11,14 +12,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from treewise.search.checked import evaluate_checked
 from treewise.search.types import (
     Evaluation,
     EvaluationAsk,
     Evaluator,
-    EvaluatorError,
     InputError,
     Policy,
     PolicyError,
@@ -27,6 +26,17 @@ from treewise.search.types import (
     SearchEnd,
     TreewiseError,
 )
+from treewise.search.valuing import Valuer
+
+
+@runtime_checkable
+class Wakeable(Protocol):
+    """A policy that works by itself while nobody waits for it, and whose waiting can be cut short."""
+
+    def wake(self) -> None:
+        """Let the `collect` that is waiting, or else the next one that would wait, return at once, perhaps with nothing. May be
+        called from any thread."""
+        ...
 
 
 class Progress(NamedTuple):
@@ -52,19 +62,30 @@ class _Running:
     results: dict[int, Proposal | Sequence[Evaluation]] = field(default_factory=dict)
     remote: dict[int, int] = field(default_factory=dict)
     """Ticket to the number the policy knows it by, while it is there."""
+    valuing: int = 0
+    """Evaluations asked for and not told yet."""
+    late: bool = False
+    """Its seconds are over and values are still on their way: it ends with them and sends nothing more."""
 
 
 class Driver:
     """Carries requests between searches and models."""
 
-    def __init__(self, policy: Policy, evaluator: Evaluator, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, policy: Policy, evaluator: Evaluator, *, overlap: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """With `overlap` a slow evaluator works in a thread of its own, while the policy's results are handled; the results of
+        the searches are the same. A policy that is not `Wakeable` is then not waited for while the evaluator works."""
         self._policy = policy
-        self._evaluator = evaluator
+        self._wakeable = policy if isinstance(policy, Wakeable) else None
+        finished = self._wakeable.wake if self._wakeable is not None else _nothing
+        self._valuer: Valuer[_Running] = Valuer(evaluator, overlap=overlap, finished=finished)
+        self._woken = 0
+        """Times in a row that the policy returned nothing."""
         self._clock = clock
         self._sent = 0
         self._owners: dict[int, tuple[_Running, int]] = {}
         """Policy's number to the search and its ticket."""
-        self._to_value: list[tuple[_Running, EvaluationAsk]] = []
         self._running: list[_Running] = []
         self._ended: deque[Search] = deque()
         self._totals = [0, 0, 0]
@@ -75,7 +96,8 @@ class Driver:
     ) -> Iterator[Search]:
         """Yield each search as it ends. New ones are taken from `searches` only when there is room for them.
 
-        When the caller stops iterating, what is under way is cancelled and its requests are withdrawn.
+        When the caller stops iterating, what is under way is cancelled and its requests are withdrawn; a batch that the
+        evaluator works on is waited for.
         """
         if concurrency < 1:
             raise InputError(f"concurrency is {concurrency}", "give at least 1")
@@ -106,6 +128,8 @@ class Driver:
             for running in list(self._running):
                 running.search.stop(SearchEnd.CANCELLED)
                 self._retire(running)
+            self._ended.clear()
+            self._valuer.close()
 
     def progress(self) -> Progress:
         """Return where the run stands."""
@@ -142,22 +166,26 @@ class Driver:
                 fault = TreewiseError(f"{type(error).__name__} in task or method: {error}", "this is a fault of the program")
                 fault.__cause__ = error
                 running.search.fail(fault)
+            if running.late and not running.valuing:
+                running.search.stop(SearchEnd.BUDGET)
             if running.search.done:
                 self._retire(running)
             return
 
     def _advance(self, running: _Running) -> bool:
         """Send what is asked for and tell one result; False when the search waits or is done."""
-        if not running.search.done:
+        if not running.search.done and not running.late:
             self._send(running)
-        if running.search.done:
+        if running.search.done or (running.late and not running.valuing):
             return False
         if not running.queue:
             raise TreewiseError("a search asked for nothing and is not done", "this is a fault of the method")
         if running.queue[0] not in running.results:
             return False
         ticket = running.queue.popleft()
-        running.search.tell(ticket, running.results.pop(ticket))
+        result = running.results.pop(ticket)
+        running.valuing -= not isinstance(result, Proposal)
+        running.search.tell(ticket, result)
         return True
 
     def _send(self, running: _Running) -> None:
@@ -165,7 +193,8 @@ class Driver:
         for ask in running.search.ask():
             if isinstance(ask, EvaluationAsk):
                 front.append(ask.ticket)
-                self._to_value.append((running, ask))
+                running.valuing += 1
+                self._valuer.add(running, ask)
                 continue
             running.queue.append(ask.ticket)
             number = self._sent
@@ -180,11 +209,9 @@ class Driver:
         running.queue.extendleft(reversed(front))
 
     def _collect(self) -> None:
-        """Wait for the policy and hand out what came back."""
+        """Wait for the policy or the evaluator and hand out what the policy brought."""
         try:
-            proposals = self._policy.collect(wait=True)
-            if not proposals:
-                raise PolicyError(f"the policy lost {len(self._owners)} requests under way", "report it as a fault of the policy")
+            proposals = self._wait()
         except TreewiseError as error:
             for running in list(self._running):
                 running.search.fail(error)
@@ -202,55 +229,48 @@ class Driver:
         for running in touched.values():
             self._pump(running)
 
-    def _stop_late(self) -> None:
-        """End the searches whose seconds are over; what came back before is valued by now and can be the answer."""
-        now = self._clock()
-        for running in [r for r in self._running if r.seconds is not None and now - r.started >= r.seconds]:
-            running.search.stop(SearchEnd.BUDGET)
-            self._retire(running)
+    def _wait(self) -> list[Proposal]:
+        """Return what the policy has; nothing when the evaluator was done first. Raises PolicyError for lost requests."""
+        valuer, policy = self._valuer, self._policy
+        if valuer.busy and (self._wakeable is None or not self._owners):
+            proposals = policy.collect(wait=False)
+            if not proposals:
+                valuer.wait()
+            return proposals
+        proposals = policy.collect(wait=True)
+        self._woken = 0 if proposals or valuer.ready else self._woken + 1
+        if self._woken > (self._wakeable is not None):  # the wake of a batch taken before may come late, but only once
+            raise PolicyError(f"the policy lost {len(self._owners)} requests under way", "report it as a fault of the policy")
+        return proposals
 
     def _value(self) -> None:
-        """Value everything asked for, in one batch, until no search asks for values."""
-        while self._to_value:
-            asks, self._to_value = self._to_value, []
-            asks = [(running, ask) for running, ask in asks if not running.search.done]
-            if not asks:
-                continue
-            try:
-                results = self._evaluations(asks)
-            except TreewiseError as error:
-                if len({id(running) for running, _ in asks}) == 1:
-                    asks[0][0].search.fail(error)
-                    self._retire(asks[0][0])
+        """Hand out the values that are there and begin the next batch, until the evaluator is busy or nothing waits for it."""
+        while True:
+            self._valuer.begin(lambda running: not running.search.done)
+            valued = self._valuer.take()
+            if not valued:
+                return
+            self._woken = 0
+            touched: dict[int, _Running] = {}
+            for running, ask, values in valued:
+                if running.search.done:
                     continue
-                results = {}
-                for running, ask in asks:
-                    try:
-                        results.update(self._evaluations([(running, ask)]))
-                    except TreewiseError as own:
-                        running.search.fail(own)
-                        self._retire(running)
-            for running, ask in asks:
-                if not running.search.done:
-                    running.results[ask.ticket] = results[id(running), ask.ticket]
-            for running in {id(running): running for running, _ in asks}.values():
+                if isinstance(values, TreewiseError):
+                    running.search.fail(values)
+                    self._retire(running)
+                    continue
+                running.results[ask.ticket] = values
+                touched[id(running)] = running
+            for running in touched.values():
                 if not running.search.done:
                     self._pump(running)
 
-    def _evaluations(self, asks: Sequence[tuple[_Running, EvaluationAsk]]) -> dict[tuple[int, int], list[Evaluation]]:
-        paths = [path for _, ask in asks for path in ask.paths]
-        try:
-            values = evaluate_checked(self._evaluator, paths)
-        except TreewiseError:
-            raise
-        except Exception as error:
-            message = f"{type(error).__name__} in evaluator {self._evaluator.fingerprint}: {error}"
-            raise EvaluatorError(message, "correct the evaluator") from error
-        results, start = {}, 0
-        for running, ask in asks:
-            results[id(running), ask.ticket] = values[start : start + len(ask.paths)]
-            start += len(ask.paths)
-        return results
+    def _stop_late(self) -> None:
+        """End the searches whose seconds are over; what came back before is valued first and can be the answer."""
+        now = self._clock()
+        for running in [r for r in self._running if r.seconds is not None and now - r.started >= r.seconds]:
+            running.late = True
+            self._pump(running)
 
     def _retire(self, running: _Running) -> None:
         """Take a search out; withdraw what it still has under way."""
@@ -266,3 +286,7 @@ class Driver:
         self._totals[1] += bill.policy_tokens
         self._totals[2] += bill.simulations
         self._ended.append(running.search)
+
+
+def _nothing() -> None:
+    """What is done for a policy that nobody needs to wake."""

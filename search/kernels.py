@@ -44,6 +44,8 @@ class Columns(NamedTuple):
     """State and flags."""
     value_sum: NDArray[np.float64]
     """Sum of the returns backed up, from the node's own point of view."""
+    deviations: NDArray[np.floating[Any]]
+    """Sum of their squared deviations from their mean."""
     weight: NDArray[np.floating[Any]]
     """Prior weight, not normalised."""
     value: NDArray[np.floating[Any]]
@@ -116,11 +118,18 @@ def refresh(t: Columns, node: int) -> None:
 
 @compiled
 def backup(t: Columns, node: int, value: float) -> None:
-    """Add one visit of return `value` to `node` and, through rewards and discounts, to each of its ancestors, once each."""
+    """Add one visit of return `value` to `node` and, through rewards and discounts, to each of its ancestors, once each.
+
+    Deviations are updated one return at a time (Welford 1962): a sum of squares in float32 would lose the variance.
+    """
     changed = True
     while node >= 0:
-        t.visits[node] += 1
-        t.value_sum[node] += value
+        visits, total = t.visits[node], t.value_sum[node]
+        if visits > 0:
+            shift = value - total / visits
+            t.deviations[node] += shift * shift * visits / (visits + 1)
+        t.visits[node] = visits + 1
+        t.value_sum[node] = total + value
         if changed:
             changed = _renew(t, node)
         if t.reward.size > 0:
@@ -178,6 +187,7 @@ def append_children(t: Columns, size: int, node: int, weights: NDArray[np.float6
         t.multiplicity[child] = multiplicity[index]
         t.status[child] = NEW
         t.value_sum[child] = 0.0
+        t.deviations[child] = 0.0
         t.weight[child] = weights[index]
         t.value[child] = np.nan
         t.best[child] = np.nan

@@ -5,7 +5,8 @@ It knows no tree and compiles nothing; `scoring.py` reads the numbers.
 Sources: UCT, Kocsis & Szepesvari 2006, and Auer et al. 2002 (UCB1). PUCT and the growing constant, Silver et al. 2018
 (AlphaZero), supplementary pseudocode; Schrittwieser et al. 2020 (MuZero), appendix B. Gumbel, Danihelka et al. 2022, section 5
 and appendix D. WU-UCT, Liu et al. 2020, eq. 4. Progressive widening, Couetoux et al. 2011. First-play reduction, Leela Chess
-Zero.
+Zero. Exploration scaled by variance: UCB-V, Audibert, Munos & Szepesvari 2009, eq. 1; dynamic variance-scaled cPUCT, KataGo
+(docs/KataGoMethods.md; the shrinkage to a usual spread is written differently there).
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ PARAMS = np.dtype(
         ("kind", np.int64),
         ("exploration", np.float64),
         ("exploration_base", np.float64),
+        ("variance_scaled", np.int64),
+        ("usual_spread", np.float64),
+        ("usual_weight", np.float64),
         ("first_play", np.int64),
         ("first_play_value", np.float64),
         ("value_range", np.int64),
@@ -77,6 +81,15 @@ class Rule:
     """Weight of the exploration term: c of puct and uct, pb_c_init of alphazero; at least 0."""
     exploration_base: float = 19652.0
     """alphazero: pb_c_base; above 0."""
+    variance_scaled: bool = False
+    """Exploration in proportion to how much returns vary. puct, alphazero: the exploration term is multiplied by s /
+    usual_spread, where s**2 = (usual_weight usual_spread**2 + sum of the parent's squared deviations) / (usual_weight + N).
+    uct: UCB-V, Q + c sqrt(V ln T / (n + o)) + 1.5 c**2 ln T / (n + o), V the variance of the child's returns. All on the scale
+    after `value_range`, where values are taken to have a range of 1. gumbel, chance: no effect."""
+    usual_spread: float = 0.2
+    """variance_scaled: standard deviation of returns at which puct explores as without; above 0. KataGo: 0.4 on [-1, 1]."""
+    usual_weight: float = 2.0
+    """variance_scaled: how many returns of that spread are taken as seen before the first; above 0."""
     first_play: Literal["absolute", "parent", "reduction"] = "absolute"
     """Q of a child with neither visits nor an evaluation: `first_play_value`; the parent's mean value; the parent's mean value
     minus `first_play_value` * sqrt(prior mass of the children that have a value). All on the scale after `value_range`."""
@@ -144,7 +157,7 @@ class Rule:
                 or not low <= value <= high
             ):
                 raise InputError(f"rule option {name} is {value!r}", f"give a finite number in [{low:g}, {high:g}]")
-        for name in ("exploration_base", "loss_count"):
+        for name in ("exploration_base", "loss_count", "usual_spread", "usual_weight"):
             if getattr(self, name) <= 0:
                 raise InputError(f"rule option {name} is {getattr(self, name)!r}", "give a number above 0")
         if not self.value_min < self.value_max:
@@ -180,6 +193,8 @@ class Rule:
 _LIMITS = (
     ("exploration", 0.0, math.inf),
     ("exploration_base", 0.0, math.inf),
+    ("usual_spread", 0.0, math.inf),
+    ("usual_weight", 0.0, math.inf),
     ("first_play_value", -math.inf, math.inf),
     ("value_min", -math.inf, math.inf),
     ("value_max", -math.inf, math.inf),

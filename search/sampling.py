@@ -44,4 +44,5 @@ class SamplingSearch(TreeSearch):
         self.meter.end_simulation(counted=False)
 
     def _votes_left(self) -> int | None:
-        return self._samples - self.meter.simulations
+        limit = self.budget.simulations
+        return (self._samples if limit is None else min(self._samples, limit)) - self.meter.simulations

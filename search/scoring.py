@@ -168,6 +168,10 @@ def family(t: Columns, node: int, rule: RuleParams) -> Family:
         exploration = np.sqrt(total) * (r.exploration + np.log((total + r.exploration_base + 1.0) / r.exploration_base))
     else:
         exploration = np.sqrt(total) * r.exploration
+    if r.variance_scaled != 0 and r.kind != UCT:
+        usual = r.usual_weight * r.usual_spread**2
+        variance = (usual + t.deviations[node] / spread**2) / (r.usual_weight + t.visits[node])
+        exploration *= np.sqrt(variance) / r.usual_spread
     return Family(
         weight_sum, uniform, total, exploration, first_play, low, spread, 0.0, 0.0, 0.0, 1.0, float(completed + unfinished)
     )
@@ -221,7 +225,15 @@ def child_score(t: Columns, child: int, rule: RuleParams, f: Family) -> float:
     else:
         count += unfinished
     if r.kind == UCT:
-        return q + r.exploration * np.sqrt(f.exploration / count) if count > 0.0 else np.inf
+        if count <= 0.0:
+            return np.inf
+        rate = f.exploration / count
+        if r.variance_scaled == 0:
+            return float(q + r.exploration * np.sqrt(rate))
+        variance = t.deviations[child] / (completed * f.spread**2) if completed > 0.0 else 0.0
+        if t.reward.size > 0:
+            variance *= t.discount[child] ** 2
+        return float(q + r.exploration * np.sqrt(variance * rate) + 1.5 * r.exploration**2 * rate)
     return q + f.exploration * _prior(t, child, f) / (1.0 + count)
 
 

@@ -1,4 +1,4 @@
-"""A sampling seed for every sibling, by hash of (run, problem, node, index), so that no order of events changes it."""
+"""A sampling seed for every sibling, and lots for random choices, by hash, so that no order of events changes them."""
 
 from __future__ import annotations
 
@@ -13,3 +13,13 @@ def sibling_seed(run: int, problem_id: str, node: int, index: int) -> int:
     """
     key = f"{run}\x1f{problem_id}\x1f{node}\x1f{index}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "little") >> 1
+
+
+def lot(run: int, problem_id: str, purpose: str, index: int) -> float:
+    """Return a number drawn uniformly from [0, 1): the `index`-th that one search draws for a purpose.
+
+    >>> 0 <= lot(0, "a", "rank", 3) < 1
+    True
+    """
+    key = f"{run}\x1f{problem_id}\x1f{purpose}\x1f{index}".encode("utf-8", "surrogatepass")
+    return (int.from_bytes(blake2b(key, digest_size=8, person=b"lot").digest(), "little") >> 11) / (1 << 53)

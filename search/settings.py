@@ -229,6 +229,9 @@ _MCTS = (
     "considered",
 )
 
+ENDS_ITSELF = frozenset({"beam", "dvts", "rebase", "particles", "breadth-first", "entropy-forks"})
+"""Methods that end without any limit in the budget; with one they start anew until it is reached."""
+
 READ_BY: dict[str, frozenset[str]] = {
     **{name: frozenset({"mcts"}) for name in _MCTS},
     **{name: frozenset({"belief"}) for name in ("belief_discount", "belief_depth_gain")},

@@ -18,6 +18,7 @@ from treewise.search.budget import Budget
 from treewise.search.pace import Pace
 from treewise.search.seeds import lot
 from treewise.search.settings import SearchSettings
+from treewise.search.tree import ROOT, State
 from treewise.search.tree_search import Errand, TreeSearch
 from treewise.search.types import Ids, Problem, SearchEnd, Standing, Task
 
@@ -91,7 +92,7 @@ class StepwiseSearch(TreeSearch):
 
     def score(self, node: int) -> float:
         """What the path to a node is worth in [0, 1]: the values of its steps, aggregated as the settings say."""
-        if self.settings.aggregate == "last" or node == 0:
+        if self.settings.aggregate == "last" or node == ROOT:
             return self.value(node)
         return aggregate([self.value(step) for step in self.solutions.tree.path(node)[1:].tolist()], self.settings.aggregate)
 
@@ -105,7 +106,7 @@ class StepwiseSearch(TreeSearch):
         tokens, simulations = self.meter.tokens_left(), self.meter.simulations_left()
         if tokens is None:
             return simulations
-        paths = int(tokens / self.pace.path_tokens(depth))
+        paths = int(tokens / self.pace.likely_tokens(depth))
         return paths if simulations is None else min(paths, simulations)
 
     def within(self, count: int, depth: int) -> int:
@@ -130,6 +131,13 @@ class StepwiseSearch(TreeSearch):
         self.wants.append(want)
         return count
 
+    def _complete(self) -> None:
+        """End, as there is no more that the method would do; but while nothing has finished, paths that wait are tried."""
+        if not self.solutions.finished:
+            self._run_out(fresh_only=True)
+        if not self._errands:
+            self._finish(SearchEnd.COMPLETE)
+
     # Inside.
 
     def _next_asks(self) -> None:
@@ -141,7 +149,7 @@ class StepwiseSearch(TreeSearch):
         if not self.meter.spent() and self.meter.tokens_left() != 0:
             self.last, self.wants = self.wants, []
             self._wave()
-            if not self._errands and not self.done and not self.solutions.finished:
+            if not self._errands and not self.done and not self.solutions.finished and self.budget.tokens is not None:
                 self._run_out()
         if not self._errands and not self.done:
             unspent = not self.meter.spent() and not any(self.is_open(n) for n in range(self.solutions.tree.size))
@@ -172,22 +180,24 @@ class StepwiseSearch(TreeSearch):
 
     def _kept_back(self, depth: int) -> float:
         """Tokens to keep for bringing one path to its end after a step at `depth`; none once something has finished."""
-        return 0.0 if self.solutions.finished else KEPT_BACK * self.pace.path_tokens(depth + 1)
+        last = depth + 1 >= self.max_steps
+        return 0.0 if last or self.solutions.finished else KEPT_BACK * self.pace.path_tokens(depth + 1)
 
-    def _run_out(self) -> None:
-        """Bring the best open path to its end with what is left, in one request: it is all that the budget pays for."""
-        left = self.meter.tokens_left()
-        if left is None or self.meter.simulations_left() == 0 or self.meter.evaluator_spent():
+    def _run_out(self, *, fresh_only: bool = False) -> None:
+        """Bring the best open path to its end in one request; with `fresh_only`, of those that nothing follows yet."""
+        if self.meter.simulations_left() == 0 or self.meter.evaluator_spent():
             return
-        tree = self.solutions.tree
-        open_nodes = [n for n in range(tree.size) if self.is_open(n) and self._room(n) >= 1]
-        if not open_nodes:
+        tree, left = self.solutions.tree, self.meter.tokens_left()
+        nodes = [n for n in range(tree.size) if self.is_open(n) and self._room(n) >= 1]
+        if fresh_only:
+            nodes = [n for n in nodes if n not in self._asked and tree.state(n) is State.NEW]
+        if not nodes:
             return
-        payable = [n for n in open_nodes if self.pace.path_tokens(tree.depth(n)) <= left]
-        best = max(payable or open_nodes, key=lambda n: (self.score(n), tree.depth(n), -n) if payable else (tree.depth(n), -n))
-        size = min(left, self._room(best), self.step_tokens * (self.max_steps - tree.depth(best)))
+        payable = [n for n in nodes if left is None or self.pace.path_tokens(tree.depth(n)) <= left]
+        best = max(payable or nodes, key=lambda n: (self.score(n), tree.depth(n), -n) if payable else (tree.depth(n), -n))
+        size = min(self._room(best), self.step_tokens * (self.max_steps - tree.depth(best)))
         self.meter.start_simulation()
-        self._propose(best, count=1, max_tokens=size, steps=None)
+        self._propose(best, count=1, max_tokens=size if left is None else min(left, size), steps=None)
 
     def _grown(self, errand: Errand) -> None:
         growth = errand.growth

@@ -368,6 +368,7 @@ class TreeSearch(ABC):
             self._outbox.append(EvaluationAsk(self._ticket(errand), paths))
         else:
             self._grown(errand)
+            self._end_when_settled()
 
     def _take_values(self, ticket: int, errand: Errand, evaluations: Sequence[Evaluation]) -> None:
         if len(evaluations) != len(errand.waiting):
@@ -390,7 +391,11 @@ class TreeSearch(ABC):
         self._grown(errand)
         if proven and self.settings.stop_when_proven:
             self._finish(SearchEnd.PROVEN)
-        elif not self.done and self.settings.prune and self._settled():
+        else:
+            self._end_when_settled()
+
+    def _end_when_settled(self) -> None:
+        if not self.done and self.settings.prune and self._settled():
             self._finish(SearchEnd.SETTLED)
 
     def _settled(self) -> bool:

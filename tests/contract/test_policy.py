@@ -1,4 +1,4 @@
-"""What every policy promises: one suite, run against the scripted, the transformers and the vLLM policy."""
+"""What every policy promises: one suite, run against the scripted, the transformers and the vLLM policy, and what wraps them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from treewise.policy.replicas import ReplicatedPolicy
+from treewise.policy.revived import RevivedPolicy
 from treewise.policy.scripted import ScriptedPolicy, text_step
 from treewise.search.types import (
     ContextOverflow,
@@ -60,11 +62,23 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module", params=["scripted", "transformers", pytest.param("vllm", marks=pytest.mark.vllm)])
+def _scripted(kind: str) -> Policy:
+    def make() -> Policy:
+        return ScriptedPolicy(_lines, context_length=256)
+
+    if kind == "replicas":
+        return ReplicatedPolicy([make(), RevivedPolicy(make), make()])
+    return RevivedPolicy(make) if kind == "revived" else make()
+
+
+BACKENDS = ["scripted", "revived", "replicas", "transformers", pytest.param("vllm", marks=pytest.mark.vllm)]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tiny_model: Path) -> Iterator[Backend]:
     made: Policy
-    if request.param == "scripted":
-        made, end, model = ScriptedPolicy(_lines, context_length=256), 256, None
+    if request.param in ("scripted", "revived", "replicas"):
+        made, end, model = _scripted(request.param), 256, None
     elif request.param == "transformers":
         from treewise.policy.transformers_policy import TransformersPolicy
 
@@ -73,7 +87,7 @@ def backend(request: pytest.FixtureRequest, tiny_model: Path) -> Iterator[Backen
         from treewise.policy.vllm_policy import VLLMPolicy
 
         made, end, model = VLLMPolicy(tiny_model, grammar=StepGrammar(), temperature=TEMPERATURE), 2, tiny_model
-    yield Backend(request.param, made, end, model)
+    yield Backend(made.fingerprint.split(":")[0], made, end, model)
     made.close()
     with pytest.raises(PolicyError, match="closed"):
         made.propose(0, StepRequest((1,), 1, (0,), 1))

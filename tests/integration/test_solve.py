@@ -165,6 +165,22 @@ def test_every_method_runs_within_its_budget(method: str, problems: str, call: C
     assert all(0 < line["bill"]["simulations"] <= limit for line in lines)
 
 
+def test_method_auto_says_what_it_took_and_why_and_keeps_it(problems: str, call: Call, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _, lines, said = call("--problems", problems, "--policy", "scripted", "--method", "auto", "--output", str(out))
+    options = json.loads((out / "config.json").read_text())["options"]
+    assert (options["method"], options["simulations"]) == ("mcts", 32)
+    assert f"method auto took mcts: {options['method_reason']}" in said
+    (shard,) = (out / "traces").glob("*.parquet")
+    for trace in read_traces(shard):
+        assert trace.origin.method == "mcts"
+        assert json.loads(trace.origin.config)["method_reason"] == options["method_reason"]
+    _, again, _ = call("--config", str(out / "config.toml"))
+    assert [line["answer"] for line in again] == [line["answer"] for line in lines]
+    _, _, said = call("--problems", problems, "--policy", "scripted", "--method", "mcts", "--simulations", "2")
+    assert "auto" not in said
+
+
 def test_the_output_folder_holds_results_traces_and_config(problems: str, call: Call, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     _, lines, _ = call("--problems", problems, *FIXED, "--policy", "scripted", "--output", str(out))
@@ -204,7 +220,7 @@ def boxed(ids: Ids, seed: int) -> tuple[Step, ...]:
 
 
 def play(monkeypatch: pytest.MonkeyPatch, policy: ScriptedPolicy) -> None:
-    monkeypatch.setattr("treewise.app.models.build_policy", lambda options, task: policy)
+    monkeypatch.setattr("treewise.app.models.build_policy", lambda options, task, **_: policy)
 
 
 def test_verdicts_of_math_need_a_reference(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,11 +28,13 @@ OTHER: dict[str, Scalar] = {
     "top_p": 0.9,
     "context": 77,
     "method": "best-of-n",
+    "method_reason": "it is the best",
     "width": 5,
     "lanes": 3,
     "run_to": "leaf",
     "rule": "uct",
     "exploration": 2.5,
+    "variance_scaled": True,
     "first_play": "reduction",
     "first_play_value": 0.25,
     "value_range": "siblings",
@@ -43,8 +45,17 @@ OTHER: dict[str, Scalar] = {
     "widening_k": 1.5,
     "widening_alpha": 0.25,
     "considered": 8,
+    "arm_posterior": "beta",
+    "arm_backup": "all",
     "merge": "ids",
     "samples": 7,
+    "beams": 3,
+    "score_temperature": 0.3,
+    "threshold": 0.75,
+    "forks": 5,
+    "belief_discount": 0.5,
+    "belief_depth_gain": 0.25,
+    "belief_stop": 0.75,
     "choose": "visits",
     "aggregate": "min",
     "max_steps": 9,
@@ -57,6 +68,7 @@ OTHER: dict[str, Scalar] = {
     "seconds": 1.5,
     "seed": 42,
     "concurrency": 3,
+    "replicas": 2,
     "json": True,
     "output": "folder",
     "overwrite": True,
@@ -66,6 +78,15 @@ OTHER: dict[str, Scalar] = {
 COMPANIONS = {
     "task": ["--model", "m"],
     "samples": ["--method", "majority"],
+    "beams": ["--method", "beam"],
+    "score_temperature": ["--method", "rebase"],
+    "threshold": ["--method", "depth-first"],
+    "forks": ["--method", "entropy-forks"],
+    "belief_discount": ["--method", "belief"],
+    "belief_depth_gain": ["--method", "belief"],
+    "belief_stop": ["--method", "belief"],
+    "arm_posterior": ["--method", "ab-mcts"],
+    "arm_backup": ["--method", "ab-mcts"],
     "evaluator_tokens": ["--tokens", "9"],
     "considered": ["--rule", "gumbel", "--simulations", "9"],
     "first_play_value": ["--first-play", "reduction"],
@@ -226,6 +247,8 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         ([*SOURCE, "--seed=-1"], "seed is -1"),
         ([*SOURCE, "--seed", str(2**63)], "seed is 9223372036854775808"),
         ([*SOURCE, "--concurrency", "0"], "concurrency is 0"),
+        ([*SOURCE, "--replicas", "0"], "replicas is 0"),
+        ([*SOURCE, "--replicas", "2", "--policy", "transformers"], "replicas is 2, which has no effect on policy 'transformers'"),
         ([*SOURCE, "--context", "1"], "context is 1"),
     ],
 )
@@ -264,8 +287,21 @@ def test_usage_errors_mention_the_file_that_took_part(tmp_path: Path, capsys: py
     assert str(file) in capsys.readouterr().err.replace("\n", "")
 
 
-@pytest.mark.parametrize(("method", "simulations"), [("mcts", 32), ("greedy", 1), ("best-of-n", 16), ("majority", 16)])
-def test_without_any_limit_the_documented_budget_holds(method: str, simulations: int) -> None:
+@pytest.mark.parametrize(
+    ("method", "simulations"),
+    [
+        ("mcts", 32),
+        ("greedy", 1),
+        ("best-of-n", 16),
+        ("majority", 16),
+        ("belief", 32),
+        ("ab-mcts", 32),
+        ("depth-first", 32),
+        ("hybrid", 32),
+    ]
+    + [(method, None) for method in ("beam", "dvts", "rebase", "particles", "breadth-first", "entropy-forks")],
+)
+def test_without_any_limit_the_documented_budget_holds(method: str, simulations: int | None) -> None:
     assert parse_solve([*SOURCE, "--method", method]).budget == Budget(simulations=simulations)
     assert parse_solve([*SOURCE, "--method", method, "--tokens", "9"]).budget == Budget(tokens=9)
 
@@ -301,7 +337,7 @@ def test_a_budget_that_cannot_work_is_refused_before_anything_runs(words: list[s
         ("run_to", "end"),
         ("merge", "all"),
         ("rule", "ucb"),
-        ("method", "beam"),
+        ("method", "beams"),
     ],
 )
 def test_settings_made_in_python_refuse_unknown_words(field: str, value: str) -> None:

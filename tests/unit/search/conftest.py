@@ -1,13 +1,15 @@
-"""A small world of digit steps for tests of searches: what a path is worth is known from its text alone."""
+"""Small worlds of digit steps for tests of searches: what a path is worth is known from its text alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from itertools import product
 from random import Random
 
 import pytest
 
-from treewise.policy.scripted import ScriptedPolicy, text_step
+from treewise.policy.scripted import ScriptedPolicy, encode_bytes, text_step
 from treewise.search.budget import Budget
 from treewise.search.driver import Driver
 from treewise.search.methods import start_search
@@ -131,3 +133,97 @@ class DigitWorld:
 def world() -> type[DigitWorld]:
     """The digit world."""
     return DigitWorld
+
+
+# For methods that grow a tree level by level: few steps below every path, and a value of every path that no other has.
+
+PROMPT = len(encode_bytes("problem 0\n"))
+
+
+def unique(text: str) -> float:
+    """A number in (0, 1) drawn by a text: no two texts of a test have the same."""
+    return (int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "little") + 0.5) / 2**32
+
+
+def solution(ids: Ids) -> str:
+    """The text behind the prompt of one of the first ten problems."""
+    return bytes(ids[PROMPT:]).decode()
+
+
+class Valued:
+    """An evaluator that gives a path what a function of its text says, and keeps no state."""
+
+    fingerprint = "valued"
+
+    def __init__(self, value: Callable[[str], float] = unique) -> None:
+        self._value = value
+
+    def evaluate(self, paths: Sequence[Path]) -> list[Evaluation]:
+        return [Evaluation(self._value(path.text)) for path in paths]
+
+
+MANY = tuple("".join(digits) for digits in product("12345678", repeat=3))
+"""So many steps that two samples hardly ever are the same."""
+
+
+def few(choices: Sequence[str]) -> Callable[[Ids, int], tuple[Step, ...]]:
+    """A script of single steps: below every path the same few, each as likely."""
+    return lambda ids, seed: (text_step(f"{choices[seed % len(choices)]}\n"),)
+
+
+def chains(choices: Sequence[str], *, depth: int) -> Callable[[Ids, int], tuple[Step, ...]]:
+    """A script of whole solutions of steps that are each as likely, drawn anew from wherever one begins."""
+
+    def script(ids: Ids, seed: int) -> tuple[Step, ...]:
+        done = solution(ids).count("\n")
+        return tuple(text_step(f"{choices[(seed >> 7 * i) % 8191 % len(choices)]}\n") for i in range(depth - done))
+
+    return script
+
+
+class BestBelow:
+    """An evaluator that knows the best leaf below every path of a tree that can be written down."""
+
+    fingerprint = "best below"
+
+    def __init__(self, choices: str, *, depth: int) -> None:
+        leaves = ["".join(f"{digit}\n" for digit in digits) for digits in product(choices, repeat=depth)]
+        self.worth = {leaf: unique(leaf) for leaf in leaves}
+        self.best = max(self.worth, key=lambda leaf: self.worth[leaf])
+        self._below: dict[str, float] = {}
+        for leaf, worth in self.worth.items():
+            for end in range(2, len(leaf) + 1, 2):
+                self._below[leaf[:end]] = max(worth, self._below.get(leaf[:end], 0.0))
+
+    def evaluate(self, paths: Sequence[Path]) -> list[Evaluation]:
+        return [Evaluation(self._below[path.text]) for path in paths]
+
+
+def expanded(policy: ScriptedPolicy) -> list[tuple[str, int]]:
+    """What was asked for: solution so far and number of samples, in the order of asking."""
+    return [(solution(request.ids), len(request.seeds)) for _, request in policy.requests]
+
+
+def texts(search: TreeSearch, nodes: Sequence[int]) -> list[str]:
+    """The solutions that end in these nodes."""
+    return [search.solutions.path(node).text for node in nodes]
+
+
+class LevelWorld:
+    """All of it, as one fixture."""
+
+    Valued = Valued
+    BestBelow = BestBelow
+    MANY = MANY
+    unique = staticmethod(unique)
+    solution = staticmethod(solution)
+    few = staticmethod(few)
+    chains = staticmethod(chains)
+    expanded = staticmethod(expanded)
+    texts = staticmethod(texts)
+
+
+@pytest.fixture(scope="session")
+def levels() -> type[LevelWorld]:
+    """The worlds for level methods."""
+    return LevelWorld

@@ -53,6 +53,46 @@ def test_uct_counts_an_own_evaluation_as_visits() -> None:
     )
 
 
+@pytest.mark.parametrize(("value_range", "width"), [("none", 1.0), ("fixed", 2.0)])
+@pytest.mark.parametrize("name", ["puct", "alphazero"])
+def test_puct_scaled_by_the_spread_of_the_parents_returns(name: str, value_range: str, width: float) -> None:
+    """The root's returns 0.2, 0.6, 0.9, 0.3 deviate by 0.3 in all squares; 3 returns of spread 0.4 are taken as seen before."""
+    options: dict[str, Any] = {"name": name, "exploration": 2.0, "value_range": value_range, "value_max": width}
+    scaled = scores(small_tree(), **options, variance_scaled=True, usual_spread=0.4, usual_weight=3.0)
+    factor = math.sqrt((3.0 * 0.4**2 + 0.3 / width**2) / (3 + 4)) / 0.4
+    plain, bare = scores(small_tree(), **options), scores(small_tree(), **{**options, "exploration": 0.0})
+    if name == "alphazero":  # its constant is not 0 at exploration 0
+        bare = [0.4 / width, 0.9 / width, 0.0]
+    expected = [q + factor * (score - q) for q, score in zip(bare, plain, strict=True)]
+    assert scaled == pytest.approx(expected, abs=1e-12)
+
+
+def test_before_the_first_return_the_usual_spread_stands() -> None:
+    tree = Tree(dtype=np.float64)
+    tree.add_children(ROOT, [3.0, 1.0])
+    assert scores(tree, variance_scaled=True, usual_spread=0.7) == scores(tree)
+
+
+def test_uct_scaled_by_variance_is_ucb_v() -> None:
+    """Audibert, Munos & Szepesvari 2009, eq. 1, at exploration sqrt(2): zeta = c = b = 1. Variances 0.04 and 0."""
+    found = scores(small_tree(), name="uct", exploration=math.sqrt(2), variance_scaled=True)
+    log = math.log(4)
+    assert found[0] == pytest.approx(0.4 + math.sqrt(2 * 0.04 * log / 2) + 3 * log / 2, abs=1e-12)
+    assert found[1] == pytest.approx(0.9 + 3 * log, abs=1e-12)
+    assert found[2] == math.inf
+    half = scores(small_tree(), name="uct", exploration=0.5, variance_scaled=True, value_range="fixed", value_max=0.5)
+    assert half[0] == pytest.approx(0.8 + 0.5 * math.sqrt(0.16 * log / 2) + 1.5 * 0.25 * log / 2, abs=1e-12)
+
+
+def test_uct_scaled_by_variance_sees_returns_through_the_discount() -> None:
+    plain, edged = small_tree(), small_tree(edges=True)
+    edged.set_edge(1, reward=0.3, discount=0.5)
+    log, options = math.log(4), {"name": "uct", "exploration": 1.0, "variance_scaled": True}
+    assert scores(edged, **options)[0] == pytest.approx(
+        scores(plain, **options)[0] - 0.4 + (0.3 + 0.5 * 0.4) - 0.5 * math.sqrt(0.04 * log / 2), abs=1e-12
+    )
+
+
 def test_chance_follows_the_probabilities() -> None:
     assert scores(small_tree(), name="chance") == pytest.approx([0.5 / 3, 0.3 / 2, 0.2], abs=1e-12)
 
@@ -264,6 +304,9 @@ def test_widening_limit_grows_as_stated() -> None:
         ("exploration", -0.1),
         ("exploration", math.nan),
         ("exploration_base", 0.0),
+        ("usual_spread", 0.0),
+        ("usual_weight", 0.0),
+        ("usual_weight", math.inf),
         ("first_play_value", math.inf),
         ("value_max", 0.0),
         ("own_weight", -1.0),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+
 import pytest
 
 from treewise.policy.scripted import ScriptedPolicy, text_step
@@ -48,6 +51,54 @@ def test_majority_gives_the_most_frequent_answer(world) -> None:
     policy = ScriptedPolicy(lambda ids, seed: world.script(lambda i, s: "7" if seed % 4 == 0 else "3")(ids, seed))
     search = world.run(budget=Budget(), method="majority", samples=40, policy=policy, task=world.Task(depth=1), problems=1)["p0"]
     assert search.answer().text == "3"
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+@pytest.mark.parametrize("choose", ["majority", "weighted-majority"])
+def test_voting_ends_with_the_first_sample_after_which_no_sequence_of_votes_changes_the_answer(
+    world, choose: str, limit: int | None
+) -> None:
+    """Against brute force: all sequences of five votes for one of two answers, or of dead paths, and all ways on from each part.
+
+    An answer of value 0.5 (`4`) and one of 1 (`8`): with weights two of the first are no more than one of the second.
+    """
+    worth = {"4": 0.5 if choose == "weighted-majority" else 1.0, "8": 1.0, "9": 0.0}
+    whole = 5 if limit is None else limit
+
+    def leaders(votes: tuple[str, ...], more: tuple[str, ...] = ()) -> set[str]:
+        """After these votes, and others that weigh as much as any can: a path of value 1 may end in either answer."""
+        sums = {answer: worth[answer] * votes.count(answer) + more.count(answer) for answer in "48"}
+        return {answer for answer, total in sums.items() if total == max(sums.values()) > 0}
+
+    for votes in product("489", repeat=5):
+        policy = ScriptedPolicy(each_of(votes))
+        options = {
+            "method": "majority",
+            "choose": choose,
+            "samples": 5,
+            "problems": 1,
+            "policy": policy,
+            "task": world.Task(depth=1),
+        }
+        search = world.run(budget=Budget(simulations=limit), **options)["p0"]
+        fixed = (
+            drawn
+            for drawn in range(1, whole)
+            if len(now := leaders(votes[:drawn])) == 1
+            and all(leaders(votes[:drawn], rest) == now for rest in product("489", repeat=whole - drawn))
+        )
+        expected = next(fixed, whole)
+        assert search.bill.simulations == expected, votes
+        if any(vote != "9" for vote in votes[:whole]):
+            assert search.answer().text in leaders(votes[:whole]), votes
+        settled = expected < whole and search.answer().finished
+        assert (search.answer().end is SearchEnd.SETTLED) >= settled, votes
+
+
+def each_of(votes: Sequence[str]):
+    """A script that gives one after the other, whatever the seed."""
+    left = iter(votes)
+    return lambda ids, seed: (text_step(f"{next(left)}\n"),)
 
 
 def test_a_budget_of_simulations_limits_the_samples(world) -> None:

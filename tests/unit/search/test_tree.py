@@ -6,6 +6,7 @@ import gc
 import math
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,6 +101,19 @@ def test_mean_divides_by_the_nodes_own_visits() -> None:
         tree.backup(child, value)
     assert (tree.mean(1), tree.mean(2)) == (0.75, 0.25)
     assert tree.visit_weights(ROOT).tolist() == pytest.approx([2 / 3, 1 / 3])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_variance_of_returns_is_numpys(dtype: type[np.floating[Any]]) -> None:
+    """Also far from 0 and after many returns, where a sum of squares in float32 would have lost it."""
+    tree = Tree(dtype=dtype)
+    tree.add_children(ROOT, [1.0, 1.0])
+    returns = np.random.default_rng(3).normal(0.95, 0.01, 20_000)
+    for index, value in enumerate(returns):
+        tree.backup(1 + index % 2, float(value))
+    assert tree.variance(ROOT) == pytest.approx(returns.var(), rel=1e-3)
+    assert tree.variance(1) == pytest.approx(returns[::2].var(), rel=1e-3)
+    assert math.isnan(Tree().variance(ROOT))
 
 
 def test_visit_weights_sum_to_one_and_fall_back_to_the_prior() -> None:
@@ -411,7 +425,7 @@ def test_a_node_takes_at_most_48_bytes_at_every_size() -> None:
             worst = max(worst, tree.nbytes() / tree.size)
     assert worst <= 48
     tree.trim()
-    assert tree.nbytes() == 41 * tree.size
+    assert tree.nbytes() == 45 * tree.size
 
 
 def test_growth_copies_each_node_a_bounded_number_of_times() -> None:
@@ -419,10 +433,10 @@ def test_growth_copies_each_node_a_bounded_number_of_times() -> None:
     tree, moved, room = Tree(), 0, 64
     while tree.size < 100_000:
         tree.add_children(tree.size - 1, np.ones(8))
-        now = tree.nbytes() // 41
+        now = tree.nbytes() // 45
         if now != room:
             moved, room = moved + room, now
-    assert moved < 12 * tree.size
+    assert moved < 18 * tree.size
 
 
 def test_a_descent_reads_only_the_families_on_its_path() -> None:
