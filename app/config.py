@@ -120,7 +120,7 @@ class SolveOptions:
     """Solve problems by a search over reasoning steps.
 
     Without any limit of the budget: 32 simulations a problem (best-of-n, majority: one a sample; greedy: 1; beam, dvts, rebase,
-    particles, breadth-first, entropy-forks: none, since they end by themselves; with a limit they start anew until it is reached).
+    particles, breadth-first, entropy-forks: none, since they end by themselves; with a limit they start anew until it is met).
     Exit status: 0 fine, 1 a problem failed for reasons of infrastructure, 2 unusable input or options (also when only some
     rows were unusable), 130 interrupted.
     """

@@ -35,6 +35,9 @@ class Method:
     extra: MappingProxyType[str, Options] = field(default_factory=lambda: MappingProxyType({}))
     """Configurations that are measured besides, by name: what they change in the default."""
 
+    thinned: int = 1
+    """Only so many times fewer seeds are used, where a search is slow."""
+
     @property
     def title(self) -> str:
         """Peer and method."""
@@ -108,6 +111,7 @@ METHODS: tuple[Method, ...] = (
             dist=("gaussian", "beta"),
             batch=(1,),
         ),
+        thinned=3,
     ),
     Method(
         "crucible-ttc",

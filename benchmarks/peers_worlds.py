@@ -169,7 +169,7 @@ class Bench:
     ) -> dict[str, dict[str, Any]]:
         """Return the row of each world."""
         arguments = self.arguments
-        seeds = arguments.tuning_seeds if tuning else arguments.seeds
+        seeds = (arguments.tuning_seeds if tuning else arguments.seeds) // method.thinned
         first_seed = arguments.tuning_first_seed if tuning else arguments.first_seed
         asked = {"peer": method.peer, "method": method.name, "options": options, "budget": budget}
         asked |= {"first_seed": first_seed, "seeds": seeds}

@@ -21,17 +21,13 @@ class DepthFirstSearch(LevelSearch):
     """Open states to come, the next one last."""
     _aside: list[tuple[float, int]]
     """Heap of those below the threshold: minus score, node."""
-    _met: set[int]
-    """Whatever was on either of them in this pass."""
 
     def _first_level(self) -> list[Share]:
-        self._stack, self._aside, self._met = [], [], set()
+        self._stack, self._aside = [], []
         return self.shared([ROOT])
 
     def _next_level(self) -> list[Share]:
-        new = self.ranked(node for node in self.tips() if self.is_open(node) and node not in self._met)
-        self._met.update(new)
-        for node in reversed(new):
+        for node in reversed(self.ranked(node for node in self.tips() if self.is_open(node))):
             if self.score(node) < self.settings.threshold:
                 heappush(self._aside, (-self.score(node), node))
             else:

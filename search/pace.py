@@ -5,9 +5,8 @@ Before anything is known the limits stand in for it; for those who share a budge
 
 from __future__ import annotations
 
-
 LIKELY_TOKENS = 1 / 4
-"""Part of the limit of tokens that a step is likely to take. Countdown: 24 allowed, 9 taken; math: 256 allowed, about 35 taken."""
+"""Part of the limit of tokens that a step is likely to take. Countdown: 24 allowed, 9 taken; math: 256 allowed, 35 taken."""
 
 
 class Pace:

@@ -111,9 +111,12 @@ def test_only_dead_paths_end_with_a_reason(world) -> None:
 
 
 def test_a_context_that_is_full_ends_paths_and_not_the_search(world) -> None:
-    for search in world.run(budget=Budget(tokens=150), context=20, **METHOD).values():
-        assert search.done
+    """A prompt of 10 tokens and 3 steps of 2 fill it: paths are cut there one after the other until the budget is spent."""
+    for search in world.run(budget=Budget(tokens=150), context=16, **METHOD).values():
         assert search.error is None
+        assert search.answer().text is None
+        assert sum("context" in j.reason for j in search.solutions.judgements.values()) > 1
+        assert search.bill.policy_tokens > 130
 
 
 def test_lanes_work_side_by_side_and_never_at_the_same_sample(world) -> None:

@@ -61,19 +61,26 @@ def test_the_forks_are_before_the_most_surprising_steps_of_each_solution(world, 
 
 
 def test_with_a_limit_rounds_follow_and_no_step_is_forked_twice(world, levels) -> None:
-    search, policy = run(world, levels, budget=Budget(tokens=2000), samples=3, forks=2, width=2)
-    tree = search.solutions.tree
-    assert search.bill.rounds > 3
+    """Three rounds of two forks for each of three solutions: against the rule written out, on the tree that came of it."""
+    rounds, samples, forks = 3, 3, 2
+    paths = samples * (1 + forks * rounds)
+    search, policy = run(world, levels, budget=Budget(simulations=paths), samples=samples, forks=forks, width=1)
     assert search.answer().end is SearchEnd.BUDGET
-    # A step is forked by asking its parent again, so no node is asked more often than it has children before, and once more.
-    forks_at = {}
-    for text, _ in levels.expanded(policy)[1:]:
-        forks_at[text] = forks_at.get(text, 0) + 1
-    children = {}
-    for node in range(1, tree.size):
-        above = search.solutions.path(tree.parent(node)).text
-        children[above] = children.get(above, 0) + 1
-    assert all(forks_at[text] <= children[text] for text in forks_at)
+    assert search.bill.rounds == 1 + rounds
+    tree = search.solutions.tree
+    steps = {node: min(surprisals(levels, search.solutions.path(node).text)) for node in range(1, tree.size)}
+    ends = [tree.path(node)[1:].tolist() for node in search.solutions.finished]
+    trees, forked, asked = [set(path) for path in ends[:samples]], set(), levels.expanded(policy)[1:]
+    for number in range(rounds):
+        chosen = {}
+        for owner, mine in enumerate(trees):
+            chosen |= dict.fromkeys(sorted(mine - forked, key=lambda node: steps[node])[:forks], owner)
+        forked |= set(chosen)
+        order = sorted(chosen, key=lambda node: steps[node])
+        now = asked[number * samples * forks :][: samples * forks]
+        assert [text for text, _ in now] == [search.solutions.path(tree.parent(node)).text for node in order]
+        for node, path in zip(order, ends[samples * (1 + forks * number) :], strict=False):
+            trees[chosen[node]] |= set(path)
 
 
 def test_the_surprisal_of_a_step_is_that_of_its_most_surprising_token(world, levels) -> None:

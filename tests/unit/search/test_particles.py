@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treewise.policy.scripted import ScriptedPolicy
@@ -18,6 +18,8 @@ weights = st.lists(st.integers(0, 20), min_size=1, max_size=10).filter(lambda ws
 
 
 @given(weights, st.integers(1, 200), st.floats(0, 1, exclude_max=True))
+@example([1], 3, 1 - 2**-53)
+@example([1, 1, 1, 0], 3, 1 - 2**-53)
 def test_counts_sum_to_the_number_drawn_and_are_within_one_of_their_weights(ws: list[int], count: int, offset: float) -> None:
     shares = [w / sum(ws) for w in ws]
     drawn = systematic(shares, count, offset)
