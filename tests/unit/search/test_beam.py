@@ -39,7 +39,7 @@ class Early:
     def __init__(self, world, **options) -> None:
         class Task(world.Task):
             def judge(self, path):
-                if path.texts[-1].endswith("0\n") and len(path.ends) < self.depth:
+                if path.texts[-1].endswith("0\n") and "9" not in path.texts[-1] and len(path.ends) < self.depth:
                     return Judgement(Standing.FINISHED, answer=path.text.replace("\n", ""))
                 return super().judge(path)
 
