@@ -16,7 +16,7 @@ LINKS := $(addprefix build/typing/treewise/,$(PACKAGES))
 SURROUNDINGS := tests benchmarks requirements
 
 # The questions that `make bench` answers, one after the other
-BENCHMARKS ?= $(filter-out __init__ engine_peers math_by_hand statistics,$(basename $(notdir $(wildcard benchmarks/*.py))))
+BENCHMARKS ?= $(filter-out __init__ engine_peers math_by_hand statistics worlds world_models peer_crucible peer_its_hub peer_knobs peer_llm_reasoners peer_meter peer_treequest,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 # Arguments for pytest: make test PYTEST_ARGS="tests/unit -x"
 PYTEST_ARGS ?=
