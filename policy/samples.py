@@ -5,6 +5,7 @@ It knows neither the backend nor the search; every policy that samples from a mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from treewise.policy.steps import StepRules, StepSplitter
@@ -43,13 +44,26 @@ class Sample:
         """Take one token; return whether the sample is now done."""
         self._ids.append(token)
         self._logprobs.append(logprob)
-        finish = self._splitter.push(token, self._stream.push(token))
-        if finish is not None:
-            self._close(finish)
-            self.done = finish is Finish.END or len(self._steps) == self._wanted
-        if not self.done and len(self._ids) >= self._limit:
-            self.end(Finish.LENGTH)
+        self._ended(self._splitter.push(token, self._stream.push(token)))
         return self.done
+
+    def add_chunk(self, ids: Sequence[int], logprobs: Sequence[float], *, only_last: bool) -> None:
+        """Take tokens until the sample is done.
+
+        `only_last`: the backend has stopped at the first token that may end a step, so that the others need no look each. It
+        must not be said where the grammar has stop texts.
+        """
+        peeked = self._stream.peek(ids) if only_last and len(ids) > 1 else None
+        if peeked is None or not self._splitter.pass_over(peeked[0]):
+            for token, logprob in zip(ids, logprobs, strict=True):
+                if self.add(token, logprob):
+                    return
+            return
+        self._ids += ids
+        self._logprobs += logprobs
+        self._ended(self._splitter.push(ids[-1], peeked[1]))
+        if not self.done:
+            self._stream.skip(ids)
 
     def end(self, finish: Finish) -> None:
         """Take no more: the backend stopped by itself. What is open becomes a last step with that finish."""
@@ -62,6 +76,14 @@ class Sample:
             self._steps.append(Step((), (), "", finish))
         elif finish is Finish.END and self._steps:
             self._steps[-1] = replace(self._steps[-1], finish=finish)
+
+    def _ended(self, finish: Finish | None) -> None:
+        """Go on after the last token taken, which has ended a step or has not."""
+        if finish is not None:
+            self._close(finish)
+            self.done = finish is Finish.END or len(self._steps) == self._wanted
+        if not self.done and len(self._ids) >= self._limit:
+            self.end(Finish.LENGTH)
 
     def _close(self, finish: Finish) -> None:
         ids = tuple(self._ids[self._start :])

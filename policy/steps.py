@@ -82,6 +82,20 @@ class StepSplitter:
         self._in_fence = False
         self._depth = 0
 
+    def pass_over(self, text: str) -> bool:
+        """Read text that holds no end of a step or solution; return False, and read nothing, when it may hold one.
+
+        No stop texts are looked for.
+        """
+        if self._rules.special.search(text) is None:
+            self._read_plain(text)
+            return True
+        before = vars(self).copy()
+        if self._read_watched(text):
+            vars(self).update(before)
+            return False
+        return True
+
     def push(self, token: int, piece: str) -> Finish | None:
         """Return SEPARATOR or END when this token is the last of a step or of the solution, else None.
 

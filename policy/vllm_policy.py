@@ -12,14 +12,17 @@ killed owner leaves the engine running, see `process_watch`; and what `engine_en
 
 from __future__ import annotations
 
+import time
 import warnings
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from treewise.policy.admission import Admission
 from treewise.policy.engine_environment import one_device, prepare_environment, quiet_children, unseen_main
+from treewise.policy.flights import Flight, Lane
 from treewise.policy.model_folder import fingerprint, open_folder
 from treewise.policy.process_watch import ProcessWatch
 from treewise.policy.requests import check_request
@@ -64,28 +67,7 @@ class EngineOptions:
     device: str | None = None
     """GPU that the engine uses, as in CUDA_VISIBLE_DEVICES; by default all that this process may use. No effect on a CPU."""
     log_stats: bool = False
-    """Let vLLM keep its own counters (`engine.get_metrics()`), for measurements; they cost time."""
-
-
-@dataclass(slots=True)
-class _Flight:
-    """One ticket under way."""
-
-    ticket: int
-    request: StepRequest
-    samples: list[Sample]
-    lanes: dict[str, _Lane] = field(default_factory=dict)
-    cached_tokens: int = 0
-    error: PolicyError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """One engine request: a sample, or the continuation of one."""
-
-    flight: _Flight
-    index: int
-    sent: list[int]
+    """Let the engine send its scheduler's statistics, for measurements; they cost time."""
 
 
 class VLLMPolicy:
@@ -124,8 +106,14 @@ class VLLMPolicy:
         self._queue = self._engine.engine_core.outputs_queue
         self._stopping = self._stop_arguments(grammar)
         self._running_on = self._run_on_arguments(grammar)
-        self._flights: dict[int, _Flight] = {}
-        self._lanes: dict[str, _Lane] = {}
+        self._stops_at_steps = not self._stopping["detokenize"] and not grammar.stop_texts
+        """Whether a request for single steps stops at every token that may end one."""
+        self._prepared: dict[tuple[bool, bool], Any] = {}
+        """vLLM's request to copy from, by whether it runs on and whether it is greedy."""
+        cache = self._engine.vllm_config.cache_config
+        self._admission = Admission(blocks=int(cache.num_gpu_blocks), block_size=int(cache.block_size))
+        self._flights: dict[int, Flight] = {}
+        self._lanes: dict[str, Lane] = {}
         self._finished: list[Proposal] = []
         self._woken = False
         self._serial = 0
@@ -180,13 +168,9 @@ class VLLMPolicy:
             raise InputError(f"Ticket {ticket} is already under way", "Use each ticket once")
         check_request(request, context_length=self._context, vocabulary_size=self._folder.vocabulary.size)
         samples = [Sample(self._folder.vocabulary, self._rules, request) for _ in request.seeds]
-        flight = self._flights[ticket] = _Flight(ticket, request, samples)
-        try:
-            self._submit_all(flight)
-        except self._api.EngineDeadError as error:
-            self._forget(flight)
-            self._bury(error)
-            raise self._death() from error
+        self._flights[ticket] = Flight(ticket, request, samples)
+        self._admission.add(ticket, request)
+        self._admit()
 
     def collect(self, *, wait: bool) -> list[Proposal]:
         """Return finished proposals; with `wait`, at least one if any request is under way and nobody calls `wake`. Never blocks
@@ -194,6 +178,7 @@ class VLLMPolicy:
         while True:
             while self._flights and self._queue.queue:
                 self._step()
+            self._admit()
             if self._finished or not self._flights or not wait or self._woken:
                 self._woken = self._woken and not wait
                 finished, self._finished = self._finished, []
@@ -213,9 +198,11 @@ class VLLMPolicy:
         if flight is None:
             return
         running = list(flight.lanes)
+        by_text = [name for name, lane in flight.lanes.items() if lane.by_text]
         self._forget(flight)
         if self._dead is None and running:
-            self._engine.abort_request(running)
+            self._engine.output_processor.abort_requests(by_text, internal=True)
+            self._engine.engine_core.abort_requests(running)
 
     def close(self) -> None:
         """Stop the engine and free the model."""
@@ -224,6 +211,7 @@ class VLLMPolicy:
         self._flights.clear()
         self._lanes.clear()
         self._finished.clear()
+        self._admission.clear()
         client = self._engine.engine_core
         client.shutdown()
         self._watch.kill()  # workers may outlive an engine that was killed
@@ -265,82 +253,109 @@ class VLLMPolicy:
             return {"stop_token_ids": ends, "stop": list(grammar.stop_texts), "detokenize": True}
         return {"stop_token_ids": ends, "detokenize": False}
 
-    def _submit_all(self, flight: _Flight) -> None:
-        """Send all samples of a request: its ids are checked and prepared once, each sample gets a copy with its own seed.
-
-        This is what `LLMEngine.add_request` does for `n > 1`, but for the seeds.
-        """
-        request, engine = flight.request, self._engine
-        ids = list(request.ids)
-        params = self._api.SamplingParams(**self.sampling_arguments(request, 0))
-        prompt = self._api.tokens_input(ids, cache_salt=self._salt)
-        prepared = engine.input_processor.process_inputs("", prompt, params, supported_tasks=engine.get_supported_tasks())
-        for index, seed in enumerate(request.seeds):
-            own = copy(prepared)
-            own.sampling_params = copy(prepared.sampling_params)
-            own.sampling_params.seed = seed
-            own.request_id = name = str(self._serial)
-            self._serial += 1
-            engine.input_processor.assign_request_id(own)
-            engine.output_processor.add_request(own, None, None, 0)
-            engine.engine_core.add_request(own)
-            flight.lanes[name] = self._lanes[name] = _Lane(flight, index, ids)
-
-    def _submit(self, flight: _Flight, index: int) -> None:
-        """Ask for the rest of a sample."""
-        request, sample = flight.request, flight.samples[index]
-        params = self._api.SamplingParams(**self.sampling_arguments(request, index, taken=len(sample.ids)))
-        ids = [*request.ids, *sample.ids]
-        name = str(self._serial)
-        self._serial += 1
-        self._engine.add_request(name, self._api.tokens_input(ids, cache_salt=self._salt), params)
-        lane = _Lane(flight, index, ids)
-        flight.lanes[name] = self._lanes[name] = lane
-
-    def _step(self) -> None:
+    def _admit(self) -> None:
+        """Send the requests whose turn it is."""
         try:
-            for output in self._engine.step():
-                lane = self._lanes.pop(output.request_id, None)
-                if lane is not None:
-                    del lane.flight.lanes[output.request_id]
-                    self._take(lane, output)
+            while (ticket := self._admission.next()) is not None:
+                self._submit_all(self._flights[ticket])
         except self._api.EngineDeadError as error:
             self._bury(error)
 
-    def _take(self, lane: _Lane, output: Any) -> None:
+    def _submit_all(self, flight: Flight) -> None:
+        for index in range(len(flight.samples)):
+            self._submit(flight, index)
+
+    def _submit(self, flight: Flight, index: int) -> None:
+        """Ask for a sample, or for the rest of one.
+
+        This is what `LLMEngine.add_request` does, but what is the same for all requests of a kind is checked and prepared once.
+        """
+        request, sample, engine = flight.request, flight.samples[index], self._engine
+        kind = (request.steps is None, request.greedy)
+        prepared = self._prepared.get(kind)
+        if prepared is None:
+            params = self._api.SamplingParams(**self.sampling_arguments(request, 0))
+            prompt = self._api.tokens_input([request.ids[0]], cache_salt=self._salt)
+            tasks = engine.get_supported_tasks()
+            prepared = self._prepared[kind] = engine.input_processor.process_inputs("", prompt, params, supported_tasks=tasks)
+        own = copy(prepared)
+        own.arrival_time = time.time()
+        own.prompt_token_ids = [*request.ids, *sample.ids]
+        own.sampling_params = params = copy(prepared.sampling_params)
+        params.seed = continued_seed(request.seeds[index], len(sample.ids))
+        params.max_tokens = request.max_tokens - len(sample.ids)
+        own.request_id = own.external_req_id = name = str(self._serial)
+        self._serial += 1
+        if params.detokenize:
+            engine.output_processor.add_request(own, None, None, 0)
+        engine.engine_core.add_request(own)
+        flight.lanes[name] = self._lanes[name] = Lane(flight, index, by_text=params.detokenize)
+
+    def _step(self) -> None:
+        """Read what the engine sent last.
+
+        vLLM's own output processor gets only what it must search for stop texts: for the rest it would take half of the time
+        that this process spends on a request.
+        """
+        engine = self._engine
+        try:
+            outputs = engine.engine_core.get_output()
+            engine.output_processor.update_scheduler_stats(outputs.scheduler_stats)
+            others = []
+            for output in outputs.outputs:
+                lane = self._lanes.get(output.request_id)
+                if lane is None or lane.by_text:
+                    others.append(output)
+                else:
+                    lane.read(output)
+                    if output.finish_reason is not None:
+                        self._take(output.request_id, lane, str(output.finish_reason), output.stop_reason)
+            if others:
+                processed = engine.output_processor.process_outputs(others, engine_core_timestamp=outputs.timestamp)
+                engine.engine_core.abort_requests(processed.reqs_to_abort)
+                for whole in processed.request_outputs:
+                    lane = self._lanes.get(whole.request_id)
+                    if lane is not None:
+                        (completion,) = whole.outputs
+                        lane.read_whole(whole, completion)
+                        self._take(whole.request_id, lane, completion.finish_reason, completion.stop_reason)
+        except self._api.EngineDeadError as error:
+            self._bury(error)
+
+    def _take(self, name: str, lane: Lane, finish_reason: str, stop_reason: int | str | None) -> None:
         """Add what one engine request brought; ask for the rest, or finish the proposal when it was the last lane."""
         flight, sample = lane.flight, lane.flight.samples[lane.index]
-        (completion,) = output.outputs
-        ids, logprobs = list(completion.token_ids), completion.logprobs
-        if list(output.prompt_token_ids) != lane.sent or logprobs is None or logprobs.token_ids != ids:
+        del self._lanes[name], flight.lanes[name]
+        if not lane.sound:
             flight.error = PolicyError(
-                f"vLLM read or returned other tokens than ticket {flight.ticket} asked for", "Use the supported vLLM version"
+                f"vLLM returned log-probabilities of other tokens than it drew for ticket {flight.ticket}",
+                "Use the supported vLLM version",
             )
         else:
             if not sample.ids:
-                flight.cached_tokens += min(output.num_cached_tokens or 0, len(flight.request.ids))
-            for token, logprob in zip(ids, logprobs.logprobs, strict=True):
-                if sample.add(token, logprob):
-                    break
+                flight.cached_tokens += min(lane.cached_tokens, len(flight.request.ids))
+            sample.add_chunk(lane.ids, lane.logprobs, only_last=self._stops_at_steps and flight.request.steps is not None)
             if not sample.done:
-                self._go_on(lane, completion)
+                self._go_on(lane, finish_reason, stop_reason)
         if not flight.lanes:
             self._finish(flight)
 
-    def _go_on(self, lane: _Lane, completion: Any) -> None:
+    def _go_on(self, lane: Lane, finish_reason: str, stop_reason: int | str | None) -> None:
         """Decide on a sample that the engine stopped and the splitter did not."""
         sample = lane.flight.samples[lane.index]
-        if completion.finish_reason == "stop" and completion.stop_reason is not None:
+        if finish_reason == "stop" and stop_reason is not None:
             self._submit(lane.flight, lane.index)
-        elif completion.finish_reason == "stop":
+        elif finish_reason == "stop":
             sample.end(Finish.END)
-        elif completion.finish_reason == "length":
+        elif finish_reason == "length":
             sample.end(Finish.LENGTH)
         else:
             sample.end(Finish.ERROR)
 
-    def _finish(self, flight: _Flight) -> None:
+    def _finish(self, flight: Flight) -> None:
         del self._flights[flight.ticket]
+        tokens = sum(len(sample.ids) for sample in flight.samples)
+        self._admission.done(flight.ticket, samples=len(flight.samples), tokens=tokens)
         if flight.error is not None:
             self._finished.append(Proposal(flight.ticket, error=flight.error))
             return
@@ -353,8 +368,9 @@ class VLLMPolicy:
             )
         )
 
-    def _forget(self, flight: _Flight) -> None:
+    def _forget(self, flight: Flight) -> None:
         del self._flights[flight.ticket]
+        self._admission.drop(flight.ticket)
         for name in flight.lanes:
             del self._lanes[name]
 
@@ -376,6 +392,7 @@ class VLLMPolicy:
             self._finished.append(Proposal(ticket, error=self._death()))
         self._flights.clear()
         self._lanes.clear()
+        self._admission.clear()
 
     def _death(self) -> EngineDied:
         return EngineDied(

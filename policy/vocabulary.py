@@ -99,9 +99,25 @@ class TextStream:
 
     def __init__(self, vocabulary: Vocabulary, before: Sequence[int]) -> None:
         self._vocabulary = vocabulary
+        self._begin_after(before)
+
+    def _begin_after(self, before: Sequence[int]) -> None:
         self._window: Ids = tuple(before[-_PENDING:])
         self._read = len(self._window)
-        self._prefix = vocabulary.window(self._window) if self._window else ""
+        self._prefix = self._vocabulary.window(self._window) if self._window else ""
+
+    def peek(self, tokens: Sequence[int]) -> tuple[str, str] | None:
+        """Return the text that all but the last of `tokens` would complete, and the last one's; None where a character stays
+        open, so that they have to be pushed one by one. Nothing is taken."""
+        whole = self._vocabulary.decode((*self._window, *tokens))
+        before = self._vocabulary.decode((*self._window, *tokens[:-1]))
+        if before.endswith(_BROKEN) or whole.endswith(_BROKEN):
+            return None
+        return before[len(self._prefix) :], whole[len(before) :]
+
+    def skip(self, tokens: Sequence[int]) -> None:
+        """Take the tokens of a `peek`."""
+        self._begin_after((*self._window, *tokens))
 
     def push(self, token: int) -> str:
         """Return the text that this token completes; empty while a character is still open, and for special tokens."""

@@ -1,6 +1,6 @@
 """Beam search over steps: each level, the best `beams` partial solutions are extended by `width` steps each.
 
-Source: Snell et al. 2024, arXiv:2408.03314, section 5.1 (beam search against a process reward model).
+Source: Snell et al. 2024, arXiv:2408.03314 (beam search against a process reward model).
 """
 
 from __future__ import annotations

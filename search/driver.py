@@ -62,6 +62,8 @@ class _Running:
     results: dict[int, Proposal | Sequence[Evaluation]] = field(default_factory=dict)
     remote: dict[int, int] = field(default_factory=dict)
     """Ticket to the number the policy knows it by, while it is there."""
+    told: bool = True
+    """Whether it was told anything since it was last asked; else it wants nothing new."""
     valuing: int = 0
     """Evaluations asked for and not told yet."""
     late: bool = False
@@ -174,7 +176,8 @@ class Driver:
 
     def _advance(self, running: _Running) -> bool:
         """Send what is asked for and tell one result; False when the search waits or is done."""
-        if not running.search.done and not running.late:
+        if running.told and not running.search.done and not running.late:
+            running.told = False
             self._send(running)
         if running.search.done or (running.late and not running.valuing):
             return False
@@ -185,6 +188,7 @@ class Driver:
         ticket = running.queue.popleft()
         result = running.results.pop(ticket)
         running.valuing -= not isinstance(result, Proposal)
+        running.told = True
         running.search.tell(ticket, result)
         return True
 

@@ -8,7 +8,7 @@ A policy gives no entropies, but the log-probability of every token it drew: min
 over draws is the entropy. A step's surprisal is that of its most surprising token, and the fork is at the step's start, since
 nodes are whole steps.
 
-Source: Hou et al. 2025, arXiv:2506.11902, section 3.1 (TreeRL, EPTree), which forks at the tokens of highest entropy.
+Source: Hou et al. 2025, arXiv:2506.11902 (TreeRL, EPTree), which forks at the tokens of highest entropy.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 After the first wave the open prefixes of all solutions are continued best first: `width` whole continuations each, `lanes`
 prefixes at once. A prefix has another turn only after all that had fewer. What the continuations bring are prefixes too.
 
-Source: ours. Continuing from inside whole solutions is how OmegaPRM grows its tree (Luo et al. 2024, arXiv:2406.06592, section
-3.3); here an evaluator's score says where.
+Source: ours. Continuing from inside whole solutions is how OmegaPRM grows its tree (Luo et al. 2024, arXiv:2406.06592); here
+an evaluator's score says where.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A path that ends lowers the number of samples left. With temperature to 0 all go to the best node, with a large one all nodes
 get the same.
 
-Source: Wu et al. 2024, arXiv:2408.00724, section 3.2 (reward balanced search). There widths are rounded one by one; here by
+Source: Wu et al. 2024, arXiv:2408.00724 (REBASE, reward balanced search). There widths are rounded one by one; here by
 largest remainders, so that they sum to what is left.
 """
 

@@ -14,8 +14,13 @@ from typing import Literal
 import numpy as np
 
 from treewise.search.tokens import TokenStore
-from treewise.search.tree import ROOT, Tree
+from treewise.search.tree import Tree
 from treewise.search.types import Finish, Ids, InputError, Judgement, Path, Problem, Standing, Step, Task
+
+RECENT = 32
+"""Paths of one search that are kept whole: those of its lanes, which are asked for several times a step."""
+
+_FINISHES = {finish.value: finish for finish in Finish}
 
 Merge = Literal["ids", "text", "none"]
 
@@ -62,23 +67,31 @@ class SolutionTree:
         self._merge: Merge = merge
         self._known: dict[tuple[int, object, Finish], int] = {}
         self._prompt_length = len(prompt_ids)
-        self._last_path = (ROOT, Path(problem, prompt_ids, (), len(prompt_ids), (), Finish.SEPARATOR))
+        self._root = Path(problem, prompt_ids, (), len(prompt_ids), (), Finish.SEPARATOR)
+        self._recent: dict[int, Path] = {}
+        """The paths made last, the oldest first: those of the lanes at work."""
 
     def path(self, node: int) -> Path:
         """Return the partial solution that ends in `node`."""
-        if self._last_path[0] == node:
-            return self._last_path[1]
-        nodes = self.tree.path(node).tolist()
-        ids: list[int] = list(self.tokens.ids(ROOT))
-        ends, texts = [], []
-        for step in nodes[1:]:
+        known = self._recent.get(node)
+        if known is not None:
+            return known
+        start, missing = self._root, []
+        for step in self.tree.path(node)[:0:-1].tolist():
+            ancestor = self._recent.get(step)
+            if ancestor is not None:
+                start = ancestor
+                break
+            missing.append(step)
+        if not missing:
+            return start
+        ids, ends, texts = list(start.ids), list(start.ends), list(start.texts)
+        for step in reversed(missing):
             ids.extend(self.tokens.ids(step))
             ends.append(len(ids))
             texts.append(self.tokens.text(step))
-        finish = Finish(self.tokens.finish(node)) if node != ROOT else Finish.SEPARATOR
-        path = Path(self.problem, tuple(ids), tuple(ends), self._prompt_length, tuple(texts), finish)
-        self._last_path = (node, path)
-        return path
+        finish = _FINISHES[self.tokens.finish(node)]
+        return self._remember(node, Path(self.problem, tuple(ids), tuple(ends), self._prompt_length, tuple(texts), finish))
 
     def grow(self, node: int, samples: Sequence[Sequence[Step]]) -> Growth:
         """Add the samples of one proposal below `node` and judge what is new."""
@@ -110,6 +123,12 @@ class SolutionTree:
         self.judgements[node] = judgement
         if judgement.standing is Standing.FINISHED:
             self.finished.append(node)
+
+    def _remember(self, node: int, path: Path) -> Path:
+        if len(self._recent) >= RECENT:
+            del self._recent[next(iter(self._recent))]
+        self._recent[node] = path
+        return path
 
     def _place(self, node: int, parent: Path, steps: Sequence[Step], growth: Growth, *, exact: bool) -> list[int]:
         """Return the child of `node` for each step; new children are appended, copies counted.
@@ -152,7 +171,7 @@ class SolutionTree:
     def _judge(self, child: int, parent: Path, step: Step, growth: Growth) -> None:
         ids = parent.ids + step.ids
         path = Path(self.problem, ids, (*parent.ends, len(ids)), self._prompt_length, (*parent.texts, step.text), step.finish)
-        self._last_path = (child, path)
+        self._remember(child, path)
         judgement = self.task.judge(path)
         if judgement.standing is Standing.OPEN:
             if step.finish is Finish.END:
