@@ -201,3 +201,20 @@ def append_children(t: Columns, size: int, node: int, weights: NDArray[np.float6
         last = child
     t.status[node] = (t.status[node] & ~STATE_MASK) | EXPANDED
     return size + weights.size
+
+
+@compiled
+def number_below(t: Columns, size: int, node: int, numbers: NDArray[np.int32]) -> int:
+    """Number `node` and its descendants from 0 in order of id; -1 for all other rows. Return how many there are.
+
+    A parent comes before its children, so one pass is enough.
+    """
+    count = 0
+    for row in range(size):
+        above = t.parent[row]
+        if row == node or (row > node and above >= 0 and numbers[above] >= 0):
+            numbers[row] = count
+            count += 1
+        else:
+            numbers[row] = NO_NODE
+    return count

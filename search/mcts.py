@@ -14,10 +14,13 @@ from __future__ import annotations
 import math
 from hashlib import blake2b
 
+import numpy as np
+
 from treewise.search.budget import Budget
 from treewise.search.gumbel import root_gumbels
 from treewise.search.pace import Pace
 from treewise.search.settings import SearchSettings
+from treewise.search.trace_nodes import NodeTable
 from treewise.search.tree import ROOT, State
 from treewise.search.tree_search import Errand, TreeSearch
 from treewise.search.types import Ids, InputError, Problem, SearchEnd, Standing, Task
@@ -63,6 +66,18 @@ class MCTSSearch(TreeSearch):
         self._pace = Pace(max_steps=self.max_steps, step_tokens=self.step_tokens)
         if settings.rule == "gumbel" and budget.simulations is None:
             raise InputError("rule 'gumbel' plans its root visits", "give a budget of simulations")
+
+    def take_over(self, nodes: NodeTable) -> None:
+        """Start with the nodes of an earlier search; `warm_start` gives them their values and visits. Seeds of siblings go on
+        from the samples that each node has. Raises TraceError when the prompt is another."""
+        self.solutions.restore(nodes)
+        lengths, copies = np.diff(nodes.id_offsets), nodes.multiplicity
+        for node in range(1, len(nodes)):
+            parent = int(nodes.parent[node])
+            self._asked[parent] = self._asked.get(parent, 0) + int(copies[node])
+            self._pace.grown(tokens=int(lengths[node] * copies[node]), steps=int(copies[node]))
+            if nodes.standing[node] is not Standing.OPEN:
+                self._pace.ended(int(nodes.depth[node]))
 
     def _next_asks(self) -> None:
         parked, self._parked = self._parked, []

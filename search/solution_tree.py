@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 
 from treewise.search.tokens import TokenStore
-from treewise.search.tree import Tree
-from treewise.search.types import Finish, Ids, InputError, Judgement, Path, Problem, Standing, Step, Task
+from treewise.search.trace_nodes import NodeTable
+from treewise.search.tree import ROOT, Tree
+from treewise.search.types import Finish, Ids, InputError, Judgement, Path, Problem, Standing, Step, Task, TraceError
 
 RECENT = 32
 """Paths of one search that are kept whole: those of its lanes, which are asked for several times a step."""
@@ -116,6 +117,32 @@ class SolutionTree:
                 (tip,) = self._place(tip, self.path(tip), [step], growth, exact=True)
             growth.tips.append(tip)
         return growth
+
+    def restore(self, nodes: NodeTable) -> None:
+        """Take over the nodes of an earlier search for the same prompt, with their ids. Only a tree of the root alone may.
+
+        Values and visits are left to the caller. Raises TraceError when the prompt's ids are others.
+        """
+        assert self.tree.size == 1, "only a fresh tree takes over nodes"
+        if nodes.path_ids(ROOT) != self._root.ids:
+            raise TraceError(
+                f"the trace of problem {self.problem.id!r} has another prompt", "use the same model, task and prompt"
+            )
+        for node in range(1, len(nodes)):
+            above, copies = int(nodes.parent[node]), int(nodes.multiplicity[node])
+            self.tree.add_children(above, [float(copies)], multiplicity=[copies])
+            finish = nodes.finish[node] or Finish.SEPARATOR
+            step = Step(
+                tuple(nodes.node_ids(node).tolist()), tuple(nodes.node_logprobs(node).tolist()), nodes.texts[node], finish
+            )
+            self.tokens.append(step.ids, step.logprobs, step.text, finish.value)
+            self._known[self._key(above, step, 0, exact=False)] = node
+            self.standings.append(Standing.OPEN)
+            if nodes.node_outputs(node).size:
+                self.tokens.set_outputs(node, nodes.node_outputs(node).tolist())
+            if nodes.standing[node] is not Standing.OPEN:
+                answer, reason, proven = nodes.answers[node], nodes.reasons[node], bool(nodes.proven[node])
+                self.end(node, Judgement(nodes.standing[node], answer, reason, proven))
 
     def end(self, node: int, judgement: Judgement) -> None:
         """Record that nothing follows `node`: FINISHED or DEAD."""

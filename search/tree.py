@@ -149,6 +149,37 @@ class Tree:
             if self._edges or name not in ("reward", "discount"):
                 getattr(self._columns, name).resize(room, refcheck=False)
 
+    def subtree_ids(self, node: int) -> Ids:
+        """Return the ids of `node` and all its descendants, `[K]` rising: entry k is node k of `subtree(node)`."""
+        self._check(node)
+        numbers = np.empty(self.size, np.int32)
+        kernels.number_below(self._columns, self.size, node, numbers)
+        return np.flatnonzero(numbers != NO_NODE)
+
+    def subtree(self, node: int) -> Tree:
+        """Return a tree of its own with `node` as the root and its descendants: re-rooting, with compaction.
+
+        All statistics and states are kept and nothing else is: no memory is held for the other nodes, and a plan of Gumbel, which
+        belongs to a root, is not taken along. Linear in this tree's size. This tree stays as it is.
+
+        Raises:
+            InputError: Simulations are under way through `node`.
+        """
+        if self.in_flight(node):
+            raise InputError(f"node {node} has {self.in_flight(node)} simulations under way", "re-root when they are back")
+        numbers = np.empty(self.size, np.int32)
+        count = kernels.number_below(self._columns, self.size, node, numbers)
+        rows = np.flatnonzero(numbers != NO_NODE)
+        kept = {name: getattr(self._columns, name)[rows] for name in Columns._fields if getattr(self._columns, name).size}
+        for name in ("parent", "first_child", "next_sibling"):
+            column = kept[name]
+            kept[name] = np.where(column == NO_NODE, NO_NODE, numbers[column]).astype(np.int32)
+        kept["parent"][ROOT] = kept["next_sibling"][ROOT] = NO_NODE
+        tree = Tree(dtype=self._columns.weight.dtype, edges=self._edges)
+        tree._columns = tree._columns._replace(**kept)
+        tree.size = count
+        return tree
+
     # What becomes of nodes.
 
     def set_value(self, node: int, value: float) -> None:
