@@ -39,7 +39,8 @@ def grown(seed: int, *, nodes: int = 300, edges: bool = False) -> Tree:
 def facts(tree: Tree, node: int) -> tuple[object, ...]:
     return (
         tree.state(node), tree.exhausted(node), tree.closed(node), tree.visits(node), repr(tree.mean(node)),
-        repr(tree.variance(node)), repr(tree.value(node)), repr(tree.best(node)), tree.multiplicity(node), tree.prior(node).tolist(),
+        repr(tree.variance(node)), repr(tree.value(node)), repr(tree.best(node)), tree.multiplicity(node),
+        tree.prior(node).tolist(),
     )  # fmt: skip
 
 
