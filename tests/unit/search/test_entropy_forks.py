@@ -39,7 +39,7 @@ def run(world, levels, **options):
 
 @pytest.mark.parametrize(("samples", "forks", "width"), [(1, 1, 1), (6, 2, 2), (3, 4, 1), (2, 9, 2)])
 def test_one_round_has_the_leaves_of_the_paper(world, levels, samples: int, forks: int, width: int) -> None:
-    """M (1 + N T) leaves, and never more forks than steps."""
+    """S65: M (1 + N T) leaves as the paper counts them, and never more forks than steps."""
     search, policy = run(world, levels, budget=Budget(), samples=samples, forks=forks, width=width)
     forks = min(forks, 5)
     assert search.answer().end is SearchEnd.COMPLETE

@@ -27,6 +27,7 @@ def scores(tree: Tree, **options: Any) -> list[float]:
 
 
 def test_puct() -> None:
+    """S65: here and below, a rule is what its formula says, written out by hand, with no term that its source lacks."""
     expected = [0.4 + 2.0 * 2 * 0.5 / 3, 0.9 + 2.0 * 2 * 0.3 / 2, 2.0 * 2 * 0.2]
     assert scores(small_tree(), exploration=2.0) == pytest.approx(expected, abs=1e-12)
 
