@@ -55,7 +55,7 @@ class Believing(TreeSearch):
             return None
         posterior = self.posterior()
         best = max(candidates, key=lambda c: (posterior.answers.get(c.text, 0.0), posterior.right[c.node], -c.node))
-        return Choice(best, posterior.answers.get(best.text, 0.0))
+        return Choice(best, 1.0 if self._proven(best.node) else posterior.answers.get(best.text, 0.0))
 
     def _settled(self) -> bool:
         """Ended by the answer's posterior alone, where the method looks at it."""

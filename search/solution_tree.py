@@ -65,6 +65,8 @@ class SolutionTree:
         """Of every node that is FINISHED or DEAD."""
         self.finished: list[int] = []
         """FINISHED nodes in order of creation."""
+        self.finished_samples = 0
+        """Samples that ended in them."""
         self._merge: Merge = merge
         self._known: dict[tuple[int, object, Finish], int] = {}
         self._prompt_length = len(prompt_ids)
@@ -150,6 +152,7 @@ class SolutionTree:
         self.judgements[node] = judgement
         if judgement.standing is Standing.FINISHED:
             self.finished.append(node)
+            self.finished_samples += self.tree.multiplicity(node)
 
     def _remember(self, node: int, path: Path) -> Path:
         if len(self._recent) >= RECENT:
@@ -169,7 +172,9 @@ class SolutionTree:
             key = self._key(node, step, index, exact=exact)
             keys.append(key)
             if key in self._known:
-                self.tree.add_multiplicity(self._known[key], 1.0)
+                known = self._known[key]
+                self.tree.add_multiplicity(known, 1.0)
+                self.finished_samples += self.standings[known] is Standing.FINISHED
                 growth.duplicates += 1
             elif key in weights:
                 weights[key] += 1

@@ -107,6 +107,8 @@ class TreeSearch(ABC):
         self._rounds_told = 0
         self._barren = 0
         """Proposals in a row without a usable sample."""
+        self._proof = False
+        """Whether a finished path is proven and valued."""
         if len(prompt_ids) >= context_length:
             raise ContextOverflow(
                 f"problem {problem.id!r} has a prompt of {len(prompt_ids)} tokens and the model's context is {context_length}",
@@ -375,7 +377,7 @@ class TreeSearch(ABC):
             message = f"problem {self.problem.id!r}: {len(evaluations)} evaluations for {len(errand.waiting)} paths"
             self.fail(EvaluatorError(message, "the evaluator must return one evaluation a path"))
             return
-        tree, proven = self.solutions.tree, False
+        tree = self.solutions.tree
         for node, evaluation in zip(errand.waiting, evaluations, strict=True):
             self.meter.evaluator_tokens += evaluation.tokens
             if evaluation.outputs:
@@ -383,13 +385,13 @@ class TreeSearch(ABC):
             self._read(node, evaluation)
             if self.solutions.standings[node] is Standing.FINISHED:
                 self._close_terminal(node, evaluation.value)
-                proven = proven or self.solutions.judgements[node].proven
+                self._proof = self._proof or self._proven(node)
             else:
                 tree.set_value(node, evaluation.value)
         del self._errands[ticket]
         self._bill.evaluator_tokens = self.meter.evaluator_tokens
         self._grown(errand)
-        if proven and self.settings.stop_when_proven:
+        if self._proof and self.settings.stop_when_proven:
             self._finish(SearchEnd.PROVEN)
         else:
             self._end_when_settled()
@@ -401,16 +403,16 @@ class TreeSearch(ABC):
     def _settled(self) -> bool:
         """Whether the rest of the budget cannot change the answer.
 
-        By value: a finished path has the largest value there is. By majority: the lead is larger than all votes to come. By
-        visits and by the plan there is no such bound, and the search goes on.
+        By value: a finished path is proven. A value of 1 is no proof: others may equal it. By majority: the lead is larger than
+        all votes to come. By visits and by the plan there is no such bound, and the search goes on.
         """
-        choice, finished = self.settings.choice, self.solutions.finished
+        choice = self.settings.choice
         if choice in ("visits", "planned"):
             return False
         if choice == "value":
-            return self.settings.aggregate == "last" and any(self.solutions.tree.value(node) >= 1.0 for node in finished)
+            return self._proof
         left = self._votes_left()
-        if left is None or left >= sum(self.solutions.tree.multiplicity(node) for node in finished):
+        if left is None or left >= self.solutions.finished_samples:
             return False
         votes: dict[str, float] = {}
         for c in self._candidates():

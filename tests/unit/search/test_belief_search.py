@@ -65,6 +65,19 @@ def test_it_finds_the_right_path_and_stops_when_it_is_sure(world: Any) -> None:
         assert answer.bill.policy_tokens < 1500
 
 
+def test_a_proven_answer_is_certain(world: Any) -> None:
+    policy = ScriptedPolicy(world.script(lambda ids, seed: "2"))
+    search = world.run(
+        budget=Budget(simulations=20),
+        policy=policy,
+        problems=1,
+        method="belief",
+        evaluator=Reader(),
+        task=world.Task(proof="22222"),
+    )["p0"]
+    assert (search.answer().end, search.answer().value) == (SearchEnd.PROVEN, 1.0)
+
+
 def test_the_stop_can_be_turned_off(world: Any) -> None:
     for search in searches(world, budget=Budget(tokens=800), belief_stop=1.0):
         assert search.answer().end is SearchEnd.BUDGET

@@ -16,6 +16,7 @@ from treewise.search.trace import Origin
 from treewise.search.tree import ROOT, State
 from treewise.search.tree_search import TreeSearch
 from treewise.search.types import Finish, InputError, PolicyError, SearchEnd, Standing, Step
+from treewise.value.evaluators import ConstantEvaluator
 
 ORIGIN = Origin("digits", "mcts", "{}", "hash", 0, "scripted", "mean digit", "0")
 
@@ -318,11 +319,21 @@ def test_a_proven_answer_ends_the_search_at_once(world) -> None:
     assert search.bill.simulations < 60
 
 
-def test_a_finished_path_of_the_largest_value_settles_the_search(world) -> None:
+@pytest.mark.parametrize(("proof", "end"), [("88", SearchEnd.SETTLED), (None, SearchEnd.BUDGET)])
+def test_a_proven_path_settles_the_search_and_a_reading_of_one_does_not(world, proof: str | None, end: SearchEnd) -> None:
+    """The evaluator gives every path 1; others that come later may equal it, and the lot may fall on them."""
     policy = ScriptedPolicy(world.script(lambda ids, seed: "8"))
-    search = world.run(budget=Budget(simulations=100), policy=policy, problems=1)["p0"]
-    assert search.answer().end is SearchEnd.SETTLED
-    assert search.bill.simulations <= 4
+    search = world.run(
+        budget=Budget(simulations=100),
+        policy=policy,
+        problems=1,
+        task=world.Task(depth=2, proof=proof),
+        evaluator=ConstantEvaluator(1.0),
+        stop_when_proven=False,
+        merge="none",
+    )["p0"]
+    assert search.answer().end is end
+    assert (search.bill.simulations == 100) == (end is SearchEnd.BUDGET)
 
 
 @pytest.mark.parametrize("method", ["mcts", "majority"])
