@@ -13,6 +13,11 @@ class Believing(TreeSearch):
 
     _belief: Belief | None = None
     _seen: tuple[int, Posterior] | None = None
+    _held: list[tuple[int, float, bool]] | None = None
+    """Readings that are all equal so far, with their nodes and whether these are finished. A scale that always shows the same
+    weighs nothing: they are told to the belief once one differs."""
+    _informed = False
+    """Whether two open nodes have been read differently."""
 
     @property
     def belief(self) -> Belief:
@@ -36,9 +41,22 @@ class Believing(TreeSearch):
             for step, reading in zip(path, evaluation.readings, strict=True):
                 self.belief.observe(step, reading, settled=finished)
         else:
-            self.belief.observe(node, evaluation.value, settled=finished)
+            self._weigh(node, evaluation.value, finished)
         if finished:
             self.belief.finish(node, self.solutions.judgements[node].answer or "")
+
+    def _weigh(self, node: int, reading: float, finished: bool) -> None:
+        """Tell the belief a reading, or hold it back while all are the same."""
+        held = self._held = self._held or []
+        if self._informed or (held and finished and reading != held[0][1]):
+            self.belief.observe(node, reading, settled=finished)
+            return
+        held.append((node, reading, finished))
+        if reading != held[0][1]:
+            self._informed = True
+            for earlier, seen, settled in held:
+                self.belief.observe(earlier, seen, settled=settled)
+            held.clear()
 
     def _keep_up(self) -> None:
         """Give the belief the nodes that the tree has got since."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,48 @@ def test_a_proven_answer_is_certain(world: Any) -> None:
         task=world.Task(proof="22222"),
     )["p0"]
     assert (search.answer().end, search.answer().value) == (SearchEnd.PROVEN, 1.0)
+
+
+class Alike:
+    """Reads every path alike but for a spread that is drawn by its text."""
+
+    fingerprint = "alike"
+
+    def __init__(self, spread: float) -> None:
+        self.spread = spread
+
+    def evaluate(self, paths: Sequence[Path]) -> list[Evaluation]:
+        return [Evaluation(0.3 + self.spread * (Random(path.text).random() - 0.5)) for path in paths]
+
+
+@pytest.mark.parametrize(("spread", "most"), [(0.0, 10), (0.02, 400)])
+def test_an_evaluator_that_says_nothing_does_not_keep_it_from_ending(world: Any, spread: float, most: int) -> None:
+    """A bound on paths alone: steps a path are bounded, too, when no reading speaks for going deeper."""
+    search = world.run(
+        budget=Budget(simulations=12), problems=1, method="belief", evaluator=Alike(spread), belief_stop=1.0, merge="none"
+    )["p0"]
+    assert search.bill.simulations == 12
+    assert search.solutions.tree.size <= most * 12
+    assert search.answer().finished
+
+
+@pytest.mark.parametrize("alike", [1, 2, 7])
+def test_readings_held_back_are_told_when_one_differs(world: Any, alike: int) -> None:
+    told = [0.4] * alike + [0.7, 0.4, 0.2]
+
+    class Told:
+        fingerprint = "told"
+
+        def __init__(self) -> None:
+            self.left = iter(told)
+
+        def evaluate(self, paths: Sequence[Path]) -> list[Evaluation]:
+            return [Evaluation(next(self.left, 0.3)) for _ in paths]
+
+    search = world.run(budget=Budget(tokens=60), problems=1, method="belief", evaluator=Told(), belief_stop=1.0)["p0"]
+    values = [search.solutions.tree.value(n) for n in range(1, search.solutions.tree.size) if not search.is_dead(n)]
+    assert len(values) > alike + 3
+    assert search.belief.readings == len(values)
 
 
 def test_the_stop_can_be_turned_off(world: Any) -> None:
