@@ -19,7 +19,7 @@ from treewise.search.types import SearchEnd
 
 MOST_SAMPLES = 24
 """Samples below one node."""
-PATIENCE = 2.0
+PATIENCE = 4.0
 """Waves in a row in which no path ends, in depths of a path, after which one path is followed to its end."""
 
 

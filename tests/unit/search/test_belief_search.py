@@ -91,11 +91,17 @@ class Alike:
         return [Evaluation(0.3 + self.spread * (Random(path.text).random() - 0.5)) for path in paths]
 
 
-@pytest.mark.parametrize(("spread", "most"), [(0.0, 10), (0.02, 400)])
+@pytest.mark.parametrize(("spread", "most"), [(0.0, 20), (0.02, 600)])
 def test_an_evaluator_that_says_nothing_does_not_keep_it_from_ending(world: Any, spread: float, most: int) -> None:
     """A bound on paths alone: steps a path are bounded, too, when no reading speaks for going deeper."""
     search = world.run(
-        budget=Budget(simulations=12), problems=1, method="belief", evaluator=Alike(spread), belief_stop=1.0, merge="none"
+        budget=Budget(simulations=12),
+        problems=1,
+        policy=ScriptedPolicy(world.script(lambda ids, seed: str(seed % 9))),
+        method="belief",
+        evaluator=Alike(spread),
+        belief_stop=1.0,
+        merge="none",
     )["p0"]
     assert search.bill.simulations == 12
     assert search.solutions.tree.size <= most * 12

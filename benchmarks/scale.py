@@ -1,0 +1,126 @@
+"""Does cost stay linear in one large tree, and memory flat over many problems?
+
+Run: python -m benchmarks.scale
+Writes benchmarks/baselines/scale.json.
+
+MCTS over the stubs of `benchmarks.payload`, which keep nothing here. One tree: processor time a simulation in each of ten equal
+parts of the search. Many problems: memory of the process (resident set) after each tenth of the problems, ended searches
+dropped as they come.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path as File
+
+import psutil
+import tyro
+
+from benchmarks.payload import Arguments as Load
+from benchmarks.payload import Stub
+from treewise.search.budget import Budget
+from treewise.search.driver import Driver
+from treewise.search.methods import start_search
+from treewise.search.settings import SearchSettings
+from treewise.search.tree_search import TreeSearch
+from treewise.search.types import Evaluation, Judgement, Path, Problem, Proposal, StepRequest
+
+PARTS = 10
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What is measured."""
+
+    simulations: int = 100_000
+    """Simulations in the one tree."""
+    problems: int = 10_000
+    """Problems in the queue."""
+    each: int = 16
+    """Simulations of each of these."""
+    concurrency: int = 64
+    """Problems side by side."""
+    output: File = File(__file__).parent / "baselines" / "scale.json"
+    """Where the figures go."""
+
+
+class Forgetful(Stub):
+    """The stubs without their memory of calls."""
+
+    def propose(self, ticket: int, request: StepRequest) -> None:
+        """Answer at once."""
+        super().propose(ticket, request)
+        self.asked.clear()
+
+    def evaluate(self, paths: Sequence[Path]) -> list[Evaluation]:
+        """Return the same value for all."""
+        return [self.value] * len(paths)
+
+    def judge(self, path: Path) -> Judgement:
+        """A path of full depth is finished."""
+        return self.finished if len(path.ends) >= self.depth else self.open
+
+    def collect(self, *, wait: bool) -> list[Proposal]:
+        """Return everything."""
+        found, self.proposals = self.proposals, []
+        return found
+
+
+def searches(stub: Forgetful, *, problems: int, simulations: int) -> Iterator[TreeSearch]:
+    """Make searches as they are wanted."""
+    for index in range(problems):
+        yield start_search(
+            Problem(f"p{index}", "x"), stub.prompt_ids, task=stub, settings=SearchSettings(method="mcts", prune=False),
+            budget=Budget(simulations=simulations), seed=0, context_length=stub.context_length,
+        )  # fmt: skip
+
+
+def one_tree(simulations: int) -> dict[str, object]:
+    """Return microseconds a simulation in each tenth of one search."""
+    stub = Forgetful(Load())
+    marks: list[float] = []
+    (search,) = searches(stub, problems=1, simulations=simulations)
+
+    def note(_: object) -> None:
+        while search.bill.simulations >= len(marks) * simulations / PARTS and len(marks) <= PARTS:
+            marks.append(time.process_time())
+
+    for _ in Driver(stub, stub).run([search], on_progress=note):
+        pass
+    note(None)
+    parts = [round(1e6 * PARTS * (later - earlier) / simulations, 1) for earlier, later in pairwise(marks)]
+    nodes = search.solutions.tree.size
+    return {"simulations": simulations, "nodes": nodes, "microseconds": parts, "last_over_second": round(parts[-1] / parts[1], 3)}
+
+
+def many_problems(arguments: Arguments) -> dict[str, object]:
+    """Return the process's memory in MiB after each tenth of the problems."""
+    stub = Forgetful(Load())
+    process, memory = psutil.Process(), []
+    queue = searches(stub, problems=arguments.problems, simulations=arguments.each)
+    for ended, _ in enumerate(Driver(stub, stub).run(queue, concurrency=arguments.concurrency), 1):  # type: ignore[arg-type]
+        if ended % (arguments.problems // PARTS) == 0:
+            gc.collect()
+            memory.append(round(process.memory_info().rss / 2**20, 1))
+    grown = 2**20 * (memory[-1] - memory[0]) / (arguments.problems * (1 - 1 / PARTS))
+    return {"problems": arguments.problems, "mebibytes": memory, "bytes_a_problem": round(grown, 1)}
+
+
+def main(arguments: Arguments) -> None:
+    """Measure and write."""
+    one_tree(1000)  # compiles
+    rows = {"queue": many_problems(arguments), "tree": one_tree(arguments.simulations)}
+    print(json.dumps(rows, indent=1))
+    settings = asdict(arguments) | {"output": arguments.output.name}
+    record = {"command": "python -m benchmarks.scale", "settings": settings} | rows
+    arguments.output.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Arguments)))
