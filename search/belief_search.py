@@ -20,7 +20,7 @@ from treewise.search.types import SearchEnd
 MOST_SAMPLES = 24
 """Samples below one node."""
 PATIENCE = 4.0
-"""Waves in a row in which no path ends, in depths of a path, after which one path is followed to its end."""
+"""Waves in a row in which no path ends, in depths of a path, after which the deepest path is followed to its end."""
 
 
 class BeliefSearch(Believing, StepwiseSearch):
@@ -40,15 +40,16 @@ class BeliefSearch(Believing, StepwiseSearch):
         self._endless = self._endless + 1 if self.meter.simulations == self._ended else 0
         self._ended = self.meter.simulations
         if self._endless > PATIENCE * self.pace.depth:  # where no reading speaks for going deeper, worth alone goes wide for ever
-            self._endless = 0
-            asked += any(self._sample(node, 1, steps=None) for node in self._ranked(posterior, depth_gain=1.0))
+            depth = self.solutions.tree.columns()["depth"]
+            nodes = sorted(self._ranked(posterior), key=lambda node: -int(depth[node]))
+            asked += any(self._sample(node, 1, steps=None) for node in nodes)
         for node in self._ranked(posterior):
             if asked >= self._lanes_now():
                 break
             asked += self._sample(node, self.width) > 0
 
-    def _ranked(self, posterior: Posterior, *, depth_gain: float | None = None) -> list[int]:
-        """Open nodes, the one of largest worth first; ties go to the older. `depth_gain` is in place of the setting."""
+    def _ranked(self, posterior: Posterior) -> list[int]:
+        """Open nodes, the one of largest worth first; ties go to the older."""
         tree, settings = self.solutions.tree, self.settings
         nodes = [n for n in range(tree.size) if self.is_open(n) and self._asked.get(n, 0) < MOST_SAMPLES]
         if not nodes:
@@ -59,8 +60,7 @@ class BeliefSearch(Believing, StepwiseSearch):
         with np.errstate(divide="ignore"):
             worth = np.log(posterior.right[nodes])
         worth += expansions * np.log(settings.belief_discount)
-        gain = settings.belief_depth_gain if depth_gain is None else depth_gain
-        worth -= depth * gain * np.log(self.belief.model.success)
+        worth -= depth * settings.belief_depth_gain * np.log(self.belief.model.success)
         return [nodes[i] for i in np.argsort(-worth, kind="stable")]
 
     def _lanes_now(self) -> int:
