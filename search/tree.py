@@ -40,6 +40,10 @@ class State(IntEnum):
     """Finished or dead; never has children."""
 
 
+_STATES = tuple(State)
+"""By number: making one takes 0.3 microseconds, looking it up next to nothing."""
+
+
 class Tree:
     """Nodes, statistics and states of one search."""
 
@@ -352,7 +356,7 @@ class Tree:
     def state(self, node: int) -> State:
         """Return how far the node is."""
         self._check(node)
-        return State(int(self._columns.status[node]) & STATE_MASK)
+        return _STATES[int(self._columns.status[node]) & STATE_MASK]
 
     def exhausted(self, node: int) -> bool:
         """Return whether nothing below is left to search."""
