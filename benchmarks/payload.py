@@ -15,7 +15,8 @@ import json
 import pstats
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path as File
 
@@ -25,6 +26,7 @@ from treewise.search.budget import Budget
 from treewise.search.driver import Driver
 from treewise.search.methods import start_search
 from treewise.search.settings import MethodName, SearchSettings
+from treewise.search.tree_search import TreeSearch
 from treewise.search.types import (
     Evaluation,
     Finish,
@@ -72,14 +74,15 @@ class Arguments:
 
 
 class Stub:
-    """Policy, evaluator and task in one; keeps what it was asked."""
+    """Policy, evaluator and task in one."""
 
     name = fingerprint = "stub"
     self_verifying = False
     grammar = StepGrammar()
     context_length = 1 << 20
 
-    def __init__(self, arguments: Arguments) -> None:
+    def __init__(self, arguments: Arguments, *, keeps: bool = True) -> None:
+        """With `keeps` it remembers what it was asked."""
         self.depth, self.step_tokens, self.max_steps = arguments.depth, arguments.tokens, arguments.depth
         self.prompt_ids = tuple(range(arguments.prompt))
         self.steps = [
@@ -89,10 +92,10 @@ class Stub:
         self.open, self.finished = Judgement(Standing.OPEN), Judgement(Standing.FINISHED, "7")
         self.value = Evaluation(0.5)
         self.proposals: list[Proposal] = []
-        self.asked: list[tuple[int, StepRequest]] = []
+        self.asked: MutableSequence[tuple[int, StepRequest]] = [] if keeps else deque(maxlen=0)
         self.collected = 0
-        self.valued: list[Sequence[Path]] = []
-        self.judged: list[Path] = []
+        self.valued: MutableSequence[Sequence[Path]] = [] if keeps else deque(maxlen=0)
+        self.judged: MutableSequence[Path] = [] if keeps else deque(maxlen=0)
 
     def encode(self, prompt: Prompt) -> Ids:
         """Return the prompt that all problems have."""
@@ -144,17 +147,20 @@ class Stub:
         return Verdict(VerdictKind.UNDECIDED)
 
 
+def start_searches(stub: Stub, *, problems: int, simulations: int, settings: SearchSettings) -> Iterator[TreeSearch]:
+    """Make one search a problem, as they are wanted."""
+    for index in range(problems):
+        yield start_search(
+            Problem(f"p{index}", "x"), stub.prompt_ids, task=stub, settings=settings,
+            budget=Budget(simulations=simulations), seed=0, context_length=stub.context_length,
+        )  # fmt: skip
+
+
 def run(stub: Stub, *, arguments: Arguments, method: MethodName) -> tuple[int, int]:
     """Run all searches to their end and return their simulations and nodes."""
     sampled = method in ("best-of-n", "majority")
     settings = SearchSettings(method=method, prune=False, **({"samples": arguments.simulations} if sampled else {}))
-    searches = [
-        start_search(
-            Problem(f"p{i}", "x"), stub.prompt_ids, task=stub, settings=settings,
-            budget=Budget(simulations=arguments.simulations), seed=0, context_length=stub.context_length,
-        )
-        for i in range(arguments.searches)
-    ]  # fmt: skip
+    searches = list(start_searches(stub, problems=arguments.searches, simulations=arguments.simulations, settings=settings))
     for _ in Driver(stub, stub).run(searches, concurrency=arguments.searches):
         pass
     return sum(search.bill.simulations for search in searches), sum(search.solutions.tree.size - 1 for search in searches)

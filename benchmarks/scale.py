@@ -14,7 +14,6 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path as File
@@ -23,15 +22,12 @@ import psutil
 import tyro
 
 from benchmarks.payload import Arguments as Load
-from benchmarks.payload import Stub
-from treewise.search.budget import Budget
+from benchmarks.payload import Stub, start_searches
 from treewise.search.driver import Driver
-from treewise.search.methods import start_search
 from treewise.search.settings import SearchSettings
-from treewise.search.tree_search import TreeSearch
-from treewise.search.types import Evaluation, Judgement, Path, Problem, Proposal, StepRequest
 
 PARTS = 10
+SETTINGS = SearchSettings(method="mcts", prune=False)
 
 
 @dataclass(frozen=True)
@@ -50,42 +46,11 @@ class Arguments:
     """Where the figures go."""
 
 
-class Forgetful(Stub):
-    """The stubs without their memory of calls."""
-
-    def propose(self, ticket: int, request: StepRequest) -> None:
-        """Answer at once."""
-        super().propose(ticket, request)
-        self.asked.clear()
-
-    def evaluate(self, paths: Sequence[Path]) -> list[Evaluation]:
-        """Return the same value for all."""
-        return [self.value] * len(paths)
-
-    def judge(self, path: Path) -> Judgement:
-        """A path of full depth is finished."""
-        return self.finished if len(path.ends) >= self.depth else self.open
-
-    def collect(self, *, wait: bool) -> list[Proposal]:
-        """Return everything."""
-        found, self.proposals = self.proposals, []
-        return found
-
-
-def searches(stub: Forgetful, *, problems: int, simulations: int) -> Iterator[TreeSearch]:
-    """Make searches as they are wanted."""
-    for index in range(problems):
-        yield start_search(
-            Problem(f"p{index}", "x"), stub.prompt_ids, task=stub, settings=SearchSettings(method="mcts", prune=False),
-            budget=Budget(simulations=simulations), seed=0, context_length=stub.context_length,
-        )  # fmt: skip
-
-
 def one_tree(simulations: int) -> dict[str, object]:
     """Return microseconds a simulation in each tenth of one search."""
-    stub = Forgetful(Load())
+    stub = Stub(Load(), keeps=False)
     marks: list[float] = []
-    (search,) = searches(stub, problems=1, simulations=simulations)
+    (search,) = start_searches(stub, problems=1, simulations=simulations, settings=SETTINGS)
 
     def note(_: object) -> None:
         while search.bill.simulations >= len(marks) * simulations / PARTS and len(marks) <= PARTS:
@@ -101,9 +66,9 @@ def one_tree(simulations: int) -> dict[str, object]:
 
 def many_problems(arguments: Arguments) -> dict[str, object]:
     """Return the process's memory in MiB after each tenth of the problems."""
-    stub = Forgetful(Load())
+    stub = Stub(Load(), keeps=False)
     process, memory = psutil.Process(), []
-    queue = searches(stub, problems=arguments.problems, simulations=arguments.each)
+    queue = start_searches(stub, problems=arguments.problems, simulations=arguments.each, settings=SETTINGS)
     for ended, _ in enumerate(Driver(stub, stub).run(queue, concurrency=arguments.concurrency), 1):  # type: ignore[arg-type]
         if ended % (arguments.problems // PARTS) == 0:
             gc.collect()

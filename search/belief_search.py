@@ -36,14 +36,14 @@ class BeliefSearch(Believing, StepwiseSearch):
         if max(posterior.answers.values(), default=0.0) > self.settings.belief_stop:
             self._finish(SearchEnd.CONFIDENT)
             return
-        asked = 0
+        ranked, asked = self._ranked(posterior), 0
         self._endless = self._endless + 1 if self.meter.simulations == self._ended else 0
         self._ended = self.meter.simulations
         if self._endless > PATIENCE * self.pace.depth:  # where no reading speaks for going deeper, worth alone goes wide for ever
             depth = self.solutions.tree.columns()["depth"]
-            nodes = sorted(self._ranked(posterior), key=lambda node: -int(depth[node]))
-            asked += any(self._sample(node, 1, steps=None) for node in nodes)
-        for node in self._ranked(posterior):
+            deepest = sorted(ranked, key=lambda node: -int(depth[node]))
+            asked += any(self._sample(node, 1, steps=None) for node in deepest)
+        for node in ranked:
             if asked >= self._lanes_now():
                 break
             asked += self._sample(node, self.width) > 0

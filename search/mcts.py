@@ -71,6 +71,7 @@ class MCTSSearch(TreeSearch):
         """Start with the nodes of an earlier search; `warm_start` gives them their values and visits. Seeds of siblings go on
         from the samples that each node has. Raises TraceError when the prompt is another."""
         self.solutions.restore(nodes)
+        self._proof = bool(nodes.proven.any())
         lengths, copies = np.diff(nodes.id_offsets), nodes.multiplicity
         for node in range(1, len(nodes)):
             parent = int(nodes.parent[node])

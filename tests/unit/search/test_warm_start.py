@@ -93,6 +93,18 @@ def test_a_proven_answer_ends_it_at_once(world) -> None:
     assert (search.answer().end, search.answer().text) == (SearchEnd.PROVEN, answer)
 
 
+def test_a_proof_taken_over_settles_the_search_that_does_not_stop_at_proofs(world) -> None:
+    loose = begin(world, 200, stop_when_proven=False, prune=False)
+    finish(world, loose)
+    task = world.Task(proof=loose.answer().text)
+    first = finish(world, begin(world, 200, task=task, stop_when_proven=False, prune=False))
+    search = begin(world, 100, task=task, stop_when_proven=False)
+    warm_start(search, first)
+    finish(world, search)
+    assert (search.answer().end, search.answer().text) == (SearchEnd.SETTLED, loose.answer().text)
+    assert search.bill.simulations < 100
+
+
 def test_what_cannot_go_on_is_refused(world) -> None:
     first = finish(world, begin(world, 5))
     for method in ("belief", "beam", "best-of-n"):
